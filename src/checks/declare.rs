@@ -1,0 +1,213 @@
+//! What a check is: one static with its documentation, and a pure total function from facts to findings.
+
+use crate::checks::{WorkerScope, WorkloadScope};
+use crate::manifest::Inventory;
+use crate::observed::Skip;
+
+use crate::report::{Evidence, KvPath, SkipReason, Status};
+
+/// A finding before the runner adds id, target and order.
+#[derive(Debug, Clone)]
+pub struct Draft {
+    /// How bad it is.
+    pub status: Status,
+    /// What was seen and what was needed.
+    pub detail: String,
+    /// A more exact name than the check's own.
+    pub name: Option<String>,
+    /// A more exact part in trust than the check's own.
+    pub kv_path: Option<KvPath>,
+    /// What it rests on.
+    pub evidence: Vec<Evidence>,
+    /// What to do.
+    pub fix: Option<String>,
+    /// Lines to paste.
+    pub paste: Option<String>,
+    /// Set when the status is skipped.
+    pub reason: Option<SkipReason>,
+}
+
+impl Draft {
+    /// A finding of this status.
+    pub fn new(status: Status, detail: impl Into<String>) -> Self {
+        let detail = detail.into();
+        Self {
+            status,
+            detail,
+            name: None,
+            kv_path: None,
+            evidence: vec![],
+            fix: None,
+            paste: None,
+            reason: None,
+        }
+    }
+
+    /// Looked at and harmless.
+    pub fn ok(detail: impl Into<String>) -> Self {
+        Self::new(Status::Ok, detail)
+    }
+
+    /// Degraded, ignored or fragile.
+    pub fn warn(detail: impl Into<String>) -> Self {
+        Self::new(Status::Warn, detail)
+    }
+
+    /// Broken.
+    pub fn fail(detail: impl Into<String>) -> Self {
+        Self::new(Status::Fail, detail)
+    }
+
+    /// Inconclusive for one part of a check, while other parts have an answer.
+    pub fn skipped(skip: Skip) -> Self {
+        Self {
+            reason: Some(skip.reason),
+            ..Self::new(Status::Skipped, skip.detail)
+        }
+    }
+
+    /// Names the finding more exactly.
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Overrides the part in trust.
+    pub fn on_kv_path(mut self, kv_path: KvPath) -> Self {
+        self.kv_path = Some(kv_path);
+        self
+    }
+
+    /// Adds evidence.
+    pub fn with(mut self, evidence: impl IntoIterator<Item = Evidence>) -> Self {
+        self.evidence.extend(evidence);
+        self
+    }
+
+    /// Says what to do.
+    pub fn fix(mut self, fix: impl Into<String>) -> Self {
+        self.fix = Some(fix.into());
+        self
+    }
+
+    /// Gives the exact lines to paste.
+    pub fn paste(mut self, lines: impl Into<String>) -> Self {
+        self.paste = Some(lines.into());
+        self
+    }
+}
+
+/// What a check returns: findings (none when the question does not arise), or the reason it cannot say.
+pub type Outcome = Result<Vec<Draft>, Skip>;
+
+/// Which part of the system a check looks at. Groups the documentation and prefixes the id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Subsystem {
+    /// Environment variables (ENV).
+    Env,
+    /// Manifests and Kubernetes objects (K8S).
+    Kubernetes,
+}
+
+impl Subsystem {
+    /// Prefix of the ids.
+    pub fn prefix(self) -> &'static str {
+        match self {
+            Self::Env => "ENV",
+            Self::Kubernetes => "K8S",
+        }
+    }
+}
+
+/// The function of a check, by the facts it judges.
+#[derive(Clone, Copy)]
+pub enum Run {
+    /// What the user named, as a whole.
+    Input(fn(&Inventory) -> Outcome),
+    /// One worker of a manifest, in its workload.
+    Worker(fn(&WorkerScope<'_>) -> Outcome),
+    /// One workload of a manifest.
+    Workload(fn(&WorkloadScope<'_>) -> Outcome),
+}
+
+/// A check: everything there is to know about it, in one place.
+pub struct Check {
+    /// Stable id, never reused.
+    pub id: &'static str,
+    /// Name; new names state the problem.
+    pub name: &'static str,
+    /// Its `///` text: a first line that states the problem, then `## Why it matters` and `## Fix`.
+    pub doc: &'static str,
+    /// Part of the system.
+    pub subsystem: Subsystem,
+    /// Part in trust.
+    pub kv_path: KvPath,
+    /// The gravest status it can return.
+    pub worst: Status,
+    /// Ids of findings on the same target that follow from its fail.
+    pub causes: &'static [&'static str],
+    /// First version that had it.
+    pub since: &'static str,
+    /// What it does.
+    pub run: Run,
+}
+
+impl Check {
+    /// The documentation with the blank after each `///` removed.
+    pub fn documentation(&self) -> String {
+        self.doc
+            .lines()
+            .map(|l| l.strip_prefix(' ').unwrap_or(l))
+            .collect::<Vec<_>>()
+            .join("\n")
+            .trim()
+            .to_owned()
+    }
+
+    /// The first line of the documentation: the problem as a sentence.
+    pub fn problem(&self) -> String {
+        self.documentation()
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .to_owned()
+    }
+}
+
+/// Declares a check in one file: documentation, id, name, scope and fields. The file also holds `fn run`.
+///
+/// ```text
+/// check! {
+///     /// Locked-memory limit is too small for RDMA memory registration.
+///     ///
+///     /// ## Why it matters
+///     /// ...
+///     /// ## Fix
+///     /// ...
+///     "K8S002" "rdma-without-ipc-lock" on Worker {
+///         subsystem: Kubernetes, kv_path: Supporting, worst: Warn, causes: &[], since: "0.1.0",
+///     }
+/// }
+/// fn run(scope: &WorkerScope<'_>) -> Outcome { .. }
+/// ```
+#[macro_export]
+#[doc(hidden)]
+macro_rules! check {
+    ( $(#[doc = $doc:literal])+ $id:literal $name:literal on $scope:ident {
+        subsystem: $subsystem:ident, kv_path: $kv_path:ident, worst: $worst:ident,
+        causes: $causes:expr, since: $since:literal $(,)?
+    } ) => {
+        $(#[doc = $doc])+
+        pub(crate) static CHECK: $crate::checks::declare::Check = $crate::checks::declare::Check {
+            id: $id,
+            name: $name,
+            doc: concat!($($doc, "\n"),+),
+            subsystem: $crate::checks::declare::Subsystem::$subsystem,
+            kv_path: $crate::report::KvPath::$kv_path,
+            worst: $crate::report::Status::$worst,
+            causes: $causes,
+            since: $since,
+            run: $crate::checks::declare::Run::$scope(run),
+        };
+    };
+}

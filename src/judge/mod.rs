@@ -1,0 +1,23 @@
+//! What the value of a transport variable does in a given context, and the status it earns.
+//!
+//! Pure: a value and a [`context::Context`] in, a [`Judgement`] out. `explain`, the manifest checks and the checks on a
+//! live environment all ask here, so a value never has two verdicts.
+
+pub mod context;
+
+use crate::report::Status;
+
+/// The verdict on one value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Judgement {
+    /// The status it earns.
+    pub status: Status,
+    /// What the value really does here, as one sentence fragment.
+    pub reason: String,
+    /// The rule or section of `docs/rules.md` that decides (`R1`, `D6`, `V1`, `5.3`).
+    pub rule: &'static str,
+    /// What to write instead, when the status is warn or fail.
+    pub fix: Option<String>,
+    /// Part in trust; None for what only collectives or logs use.
+    pub carries_kv: bool,
+}

@@ -1,0 +1,3 @@
+//! The command line: parse, call the library, map to an exit code.
+
+fn main() {}

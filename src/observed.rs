@@ -1,0 +1,58 @@
+//! A fact, or the reason why there is none.
+//!
+//! The rule that makes the tool worth trusting lives here: a missing fact leaves a check through `?` as a [`Skip`], and
+//! the runner turns that into a `skipped` finding. It cannot become `ok` by accident.
+
+use crate::report::SkipReason;
+
+/// A fact that was looked for. Absent is not missing: a variable that is unset in an environment we read is
+/// `Known(None)` and can be judged; `Missing` means that we could not look.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Observed<T> {
+    /// Looked at.
+    Known(T),
+    /// Could not be looked at, and why.
+    Missing(Skip),
+}
+
+impl<T> Observed<T> {
+    /// The fact, or the reason to leave the check with.
+    pub fn get(&self) -> Result<&T, Skip> {
+        match self {
+            Self::Known(value) => Ok(value),
+            Self::Missing(skip) => Err(skip.clone()),
+        }
+    }
+
+    /// The fact where it is known. Use only where the check has a right answer without it.
+    pub fn known(&self) -> Option<&T> {
+        match self {
+            Self::Known(value) => Some(value),
+            Self::Missing(_) => None,
+        }
+    }
+}
+
+/// Why a check has nothing to say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Skip {
+    /// The typed reason.
+    pub reason: SkipReason,
+    /// What was not seen, in words, and where it can be seen.
+    pub detail: String,
+}
+
+impl Skip {
+    /// A skip with its reason and words.
+    pub fn new(reason: SkipReason, detail: impl Into<String>) -> Self {
+        Self {
+            reason,
+            detail: detail.into(),
+        }
+    }
+
+    /// The question does not arise for this target. Nothing is reported.
+    pub fn not_applicable() -> Self {
+        Self::new(SkipReason::NotApplicable, "")
+    }
+}

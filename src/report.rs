@@ -1,0 +1,709 @@
+//! What the tool says: findings, the roll-up over them, and the exit code.
+//!
+//! A [`Report`] is the only thing a renderer sees, and its JSON form is public: fields are only added within a major
+//! version. Nothing here looks at the world.
+
+use crate::target::Target;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Version of the JSON form. Raised only when a field changes its meaning or goes away.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// How bad one finding is. The order is the order of gravity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub enum Status {
+    /// Looked at and harmless.
+    Ok,
+    /// Could not be looked at: inconclusive, never a pass.
+    Skipped,
+    /// Works but is degraded, ignored or fragile, or right only for facts that are not known.
+    Warn,
+    /// The KV or collective path cannot use RDMA or NVLink in the stated context.
+    Fail,
+}
+
+impl Status {
+    /// The word that JSON and text use.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Skipped => "skipped",
+            Self::Warn => "warn",
+            Self::Fail => "fail",
+        }
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.word())
+    }
+}
+
+/// May the KV path of a deployment be trusted? The order is from harmless to worst, so that the maximum over several
+/// workloads is the answer for the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub enum Trust {
+    /// Aggregated: no KV cache leaves a worker.
+    NotApplicable,
+    /// No fail, no required check skipped, and the lane of every pair in question was proven.
+    Trusted,
+    /// Nothing on the KV path failed, but the lane was not proven.
+    Unproven,
+    /// Something on the KV path failed.
+    Untrusted,
+}
+
+impl Trust {
+    /// The word that JSON and text use.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::NotApplicable => "not-applicable",
+            Self::Trusted => "trusted",
+            Self::Unproven => "unproven",
+            Self::Untrusted => "untrusted",
+        }
+    }
+
+    /// Trust in one workload. `disaggregated`: KV moves between its workers. `proven`: the lane of every
+    /// prefill/decode pair in question was shown by a transfer or by observed traffic.
+    pub fn judge<'a>(
+        disaggregated: bool,
+        proven: bool,
+        findings: impl Iterator<Item = &'a Finding>,
+    ) -> Self {
+        if !disaggregated {
+            return Self::NotApplicable;
+        }
+        let (mut any_fail, mut required_skipped) = (false, false);
+        for finding in findings {
+            match (finding.status, finding.kv_path) {
+                (Status::Fail, KvPath::Required | KvPath::Supporting) => return Self::Untrusted,
+                (Status::Fail, KvPath::Off) => any_fail = true,
+                (Status::Skipped, KvPath::Required) => {
+                    required_skipped |= finding.reason != Some(SkipReason::NotApplicable);
+                }
+                _ => {}
+            }
+        }
+        if proven && !any_fail && !required_skipped {
+            Self::Trusted
+        } else {
+            Self::Unproven
+        }
+    }
+}
+
+/// Which part a check plays for trust in the KV path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub enum KvPath {
+    /// A fail makes the deployment untrusted, a skip prevents trusted.
+    Required,
+    /// A fail counts; a skip does not, because another check covers the same fact.
+    Supporting,
+    /// Does not carry KV (collectives, logging): a fail prevents trusted and no more.
+    Off,
+}
+
+/// Why something could not be looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub enum SkipReason {
+    /// The question does not arise here. The only reason that costs nothing.
+    NotApplicable,
+    /// The user deselected it.
+    NotSelected,
+    /// This command does not look there; the detail says which one does.
+    NotCollected,
+    /// The file, tool or object is not there.
+    NotFound,
+    /// No permission.
+    Denied,
+    /// The container has no shell.
+    NoShell,
+    /// No answer within the deadline.
+    Timeout,
+    /// The connection broke before the answer was complete.
+    ConnectionLost,
+    /// There was an answer, and it could not be understood.
+    Unparsable,
+    /// A placeholder, reference or computed value stands where the value should be.
+    Unresolved,
+}
+
+impl SkipReason {
+    /// The word that JSON and text use.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::NotApplicable => "not-applicable",
+            Self::NotSelected => "not-selected",
+            Self::NotCollected => "not-collected",
+            Self::NotFound => "not-found",
+            Self::Denied => "denied",
+            Self::NoShell => "no-shell",
+            Self::Timeout => "timeout",
+            Self::ConnectionLost => "connection-lost",
+            Self::Unparsable => "unparsable",
+            Self::Unresolved => "unresolved",
+        }
+    }
+}
+
+/// Where evidence was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub enum EvidenceSource {
+    /// A manifest: `path`, `line` and `column` say where.
+    Manifest,
+    /// A recorded machine or pod: `ask` says what was read.
+    Snapshot,
+}
+
+/// What a finding rests on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Evidence {
+    /// Where it was read.
+    pub source: EvidenceSource,
+    /// File, for manifests.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// Line, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
+    /// Column in characters, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub column: Option<u32>,
+    /// The read that gave it, for machines and pods.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ask: Option<String>,
+    /// The text itself, bounded, with neighbours masked.
+    pub excerpt: String,
+}
+
+/// One answer of one check about one target.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Finding {
+    /// Stable id of the check.
+    pub id: &'static str,
+    /// Name of the check, or a more exact one (`env:UCX_TLS`).
+    pub name: String,
+    /// How bad it is.
+    pub status: Status,
+    /// What was seen and what was needed.
+    pub detail: String,
+    /// The object it is about.
+    pub target: Target,
+    /// Its part in trust.
+    pub kv_path: KvPath,
+    /// What it rests on.
+    pub evidence: Vec<Evidence>,
+    /// What to do.
+    pub fix: Option<String>,
+    /// Why it was skipped; null otherwise.
+    pub reason: Option<SkipReason>,
+    /// Lines to paste, shown in `fix_first`.
+    #[serde(skip)]
+    pub paste: Option<String>,
+    /// Ids of findings on the same target that follow from a fail of this one.
+    #[serde(skip)]
+    pub causes: &'static [&'static str],
+    /// Position of the check in the table.
+    #[serde(skip)]
+    pub order: usize,
+}
+
+/// How many findings have which status.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Counts {
+    /// Harmless.
+    pub ok: usize,
+    /// Degraded, ignored or fragile.
+    pub warn: usize,
+    /// Broken.
+    pub fail: usize,
+    /// Inconclusive.
+    pub skipped: usize,
+}
+
+/// How much of what applies was really observed, counted per check and target.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Coverage {
+    /// Findings that rest on an observation.
+    pub observed: usize,
+    /// Findings that apply to their target.
+    pub applicable: usize,
+}
+
+/// A finding that follows from another one.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Consequence {
+    /// Id of the check.
+    pub id: &'static str,
+    /// Name of the finding.
+    pub name: String,
+    /// The object it is about.
+    pub target: Target,
+    /// What was seen.
+    pub detail: String,
+}
+
+/// One cause, named once, with what follows from it.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Fix {
+    /// Id of the check.
+    pub id: &'static str,
+    /// Name of the finding.
+    pub name: String,
+    /// fail or warn.
+    pub status: Status,
+    /// The object on which it is fixed.
+    pub target: Target,
+    /// Further objects with the very same fault.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<Target>,
+    /// What was seen and what was needed.
+    pub detail: String,
+    /// What to do.
+    pub fix: Option<String>,
+    /// Lines to paste into the manifest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paste: Option<String>,
+    /// What follows from it.
+    pub consequences: Vec<Consequence>,
+    /// Where it stands, for the text report.
+    #[serde(skip)]
+    pub evidence: Vec<Evidence>,
+}
+
+/// An input that could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct InputError {
+    /// File, directory or document.
+    pub object: String,
+    /// What happened and what to do.
+    pub message: String,
+}
+
+/// Something seen on the way that is neither a finding nor an error.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Note {
+    /// File, directory or document.
+    pub object: String,
+    /// What was seen and what was done about it.
+    pub message: String,
+}
+
+/// File and line of an object.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct SourceRef {
+    /// File, as the user named it.
+    pub path: String,
+    /// Line, from 1.
+    pub line: u32,
+}
+
+/// One variable of a worker's effective environment. Exactly one of `value`, `reference` and `withheld` is present.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct EnvReport {
+    /// The literal value.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+    /// Where the value comes from when it is no literal: `<valueFrom>`, `<dynamic>`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reference: Option<String>,
+    /// True when the value is literal and may carry credentials.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub withheld: Option<bool>,
+    /// Level that sets it: `spec.envs`, `service.envs`, `mainContainer.env`, `spec.env`, `container.env`, each with
+    /// `<-configMap` when resolved from one; `export`, `inline`.
+    pub from: String,
+    /// File.
+    pub path: String,
+    /// Line, from 1.
+    pub line: u32,
+}
+
+/// One worker as the manifest describes it.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct WorkerReport {
+    /// Component or service name.
+    pub name: String,
+    /// prefill, decode, encode, pd, agg.
+    pub role: String,
+    /// vllm, sglang, trtllm; null when nothing says.
+    pub engine: Option<String>,
+    /// Replicas; 1 when not stated.
+    pub replicas: u64,
+    /// Nodes of one replica; 1 when not stated.
+    pub nodes: u64,
+    /// GPUs of one pod; null when not stated.
+    pub gpus: Option<u64>,
+    /// Effective catalogued environment.
+    pub env: BTreeMap<String, EnvReport>,
+    /// Requested RDMA resources as written.
+    pub rdma_resources: BTreeMap<String, String>,
+    /// Resource claims: name in the pod, and its template or claim.
+    pub claims: BTreeMap<String, String>,
+    /// IPC_LOCK is added.
+    pub ipc_lock: bool,
+    /// The container is privileged.
+    pub privileged: bool,
+    /// The pod uses the host's network namespace.
+    pub host_network: bool,
+    /// The pod uses the host's IPC namespace.
+    pub host_ipc: bool,
+    /// Shared memory as written; null = the operator's default of 8Gi.
+    pub shm: Option<String>,
+    /// How the engine moves KV: `connector`, `kv_role`, `backends`, `backend`, `buffer_device`, as far as stated.
+    pub kv_transfer: serde_json::Map<String, serde_json::Value>,
+    /// What in the pod spec can give a fast KV path: device-plugin, dra-rdma, compute-domain, hostpath-infiniband,
+    /// host-network.
+    pub reach: Vec<String>,
+}
+
+/// One workload and the trust it earned.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct WorkloadReport {
+    /// Where it is written.
+    pub source: SourceRef,
+    /// apiVersion of the object.
+    pub api_version: String,
+    /// kind of the object.
+    pub kind: String,
+    /// metadata.name.
+    pub name: String,
+    /// metadata.namespace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// spec.backendFramework as written.
+    pub framework: Option<String>,
+    /// KV moves between its workers.
+    pub disaggregated: bool,
+    /// A worker spans several nodes.
+    pub multinode: bool,
+    /// May its KV path be trusted?
+    pub trust: Trust,
+    /// Its GPU workers.
+    pub workers: Vec<WorkerReport>,
+    /// Position in the run.
+    #[serde(skip)]
+    pub ordinal: usize,
+}
+
+/// Name and version of the tool that wrote a report.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Tool {
+    /// Always `dynamo-interconnect-check`.
+    pub name: &'static str,
+    /// Its version.
+    pub version: &'static str,
+}
+
+/// Everything one run has to say.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Report {
+    /// Version of this JSON form.
+    pub schema_version: u32,
+    /// What wrote it.
+    pub tool: Tool,
+    /// The command that was run.
+    pub command: &'static str,
+    /// The worst trust over all workloads.
+    pub trust: Trust,
+    /// One plain sentence: may disaggregated serving be trusted, or what to fix first.
+    pub verdict: String,
+    /// Findings by status.
+    pub counts: Counts,
+    /// What was observed of what applies.
+    pub coverage: Coverage,
+    /// What to fix, in order, each cause once.
+    pub fix_first: Vec<Fix>,
+    /// The deployments that were judged.
+    pub workloads: Vec<WorkloadReport>,
+    /// Every finding, by target and then by check.
+    pub checks: Vec<Finding>,
+    /// Inputs that could not be read.
+    pub errors: Vec<InputError>,
+    /// Remarks about inputs.
+    pub notes: Vec<Note>,
+}
+
+impl Report {
+    /// Rolls findings up. Trust of each workload is computed here and nowhere else.
+    pub fn new(
+        command: &'static str,
+        mut workloads: Vec<WorkloadReport>,
+        mut checks: Vec<Finding>,
+        errors: Vec<InputError>,
+        mut notes: Vec<Note>,
+    ) -> Self {
+        checks.sort_by(|a, b| (&a.target, a.order, &a.name).cmp(&(&b.target, b.order, &b.name)));
+        notes.sort();
+        for workload in &mut workloads {
+            let own = checks
+                .iter()
+                .filter(|f| f.target.ordinal == workload.ordinal);
+            // Nothing that this version collects proves a lane, so no workload is proven.
+            workload.trust = Trust::judge(workload.disaggregated, false, own);
+        }
+        // An input that could not be read may have held a deployment, and no deployment at all is no evidence.
+        let blind = !errors.is_empty() || workloads.is_empty();
+        let floor = if blind {
+            Trust::Unproven
+        } else {
+            Trust::NotApplicable
+        };
+        let trust = workloads
+            .iter()
+            .map(|w| w.trust)
+            .max()
+            .unwrap_or(floor)
+            .max(floor);
+        let mut counts = Counts::default();
+        let mut coverage = Coverage::default();
+        for finding in &checks {
+            match finding.status {
+                Status::Ok => counts.ok += 1,
+                Status::Warn => counts.warn += 1,
+                Status::Fail => counts.fail += 1,
+                Status::Skipped => counts.skipped += 1,
+            }
+            if finding.reason != Some(SkipReason::NotApplicable) {
+                coverage.applicable += 1;
+                coverage.observed += usize::from(finding.status != Status::Skipped);
+            }
+        }
+        let fix_first = fix_first(&checks);
+        let verdict = verdict(trust, &workloads, &fix_first, &errors);
+        let tool = Tool {
+            name: "dynamo-interconnect-check",
+            version: env!("CARGO_PKG_VERSION"),
+        };
+        Self {
+            schema_version: SCHEMA_VERSION,
+            tool,
+            command,
+            trust,
+            verdict,
+            counts,
+            coverage,
+            fix_first,
+            workloads,
+            checks,
+            errors,
+            notes,
+        }
+    }
+
+    /// What the pipeline should do. `strict`: a warn counts as a fail. `require_trusted`: anything but trusted is 3.
+    pub fn exit_code(&self, strict: bool, require_trusted: bool) -> ExitCode {
+        if !self.errors.is_empty() {
+            ExitCode::CouldNotRun
+        } else if self.counts.fail > 0 || (strict && self.counts.warn > 0) {
+            ExitCode::Failed
+        } else if require_trusted && self.trust != Trust::Trusted {
+            ExitCode::NotTrusted
+        } else {
+            ExitCode::Ok
+        }
+    }
+}
+
+/// The documented exit codes. Where rules meet, 2 and 4 come first, and 1 wins over 3.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExitCode {
+    /// No check failed.
+    Ok = 0,
+    /// At least one check failed; with `--strict`, at least one warned.
+    Failed = 1,
+    /// The command line is wrong.
+    Usage = 2,
+    /// `--require-trusted` was given, and trust is anything but trusted.
+    NotTrusted = 3,
+    /// Something named could not be read; the report of the rest is still printed.
+    CouldNotRun = 4,
+}
+
+impl ExitCode {
+    /// All codes, in order, for the documentation.
+    pub const ALL: [Self; 5] = [
+        Self::Ok,
+        Self::Failed,
+        Self::Usage,
+        Self::NotTrusted,
+        Self::CouldNotRun,
+    ];
+
+    /// What it means, in one sentence.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Self::Ok => "no check failed",
+            Self::Failed => "at least one check failed (with `--strict`, a warn counts as a fail)",
+            Self::Usage => "the command line is wrong",
+            Self::NotTrusted => "`--require-trusted` was given and trust is not `trusted`",
+            Self::CouldNotRun => {
+                "a named input does not exist or cannot be read; the report of everything else is still printed"
+            }
+        }
+    }
+}
+
+/// Causes in order: fails before warns, what carries KV before what does not, then target and table order. A finding
+/// that another fail on the same target declares as its consequence stands beneath it, and the same fault on several
+/// workers of one workload is one entry.
+fn fix_first(checks: &[Finding]) -> Vec<Fix> {
+    let mut open: Vec<&Finding> = checks.iter().filter(|f| f.status >= Status::Warn).collect();
+    open.sort_by_key(|f| (std::cmp::Reverse(f.status), f.kv_path == KvPath::Off));
+    let cause_of = |f: &Finding| {
+        open.iter().copied().find(|c| {
+            c.status == Status::Fail
+                && c.id != f.id
+                && c.causes.contains(&f.id)
+                && c.target == f.target
+        })
+    };
+    let mut fixes: Vec<Fix> = Vec::new();
+    let mut index: BTreeMap<(usize, &str, &str, &str), usize> = BTreeMap::new();
+    for f in open.iter().copied().filter(|f| cause_of(f).is_none()) {
+        let key = (f.target.ordinal, f.id, f.name.as_str(), f.detail.as_str());
+        if let Some(&at) = index.get(&key) {
+            fixes[at].also.push(f.target.clone());
+            continue;
+        }
+        index.insert(key, fixes.len());
+        fixes.push(Fix {
+            id: f.id,
+            name: f.name.clone(),
+            status: f.status,
+            target: f.target.clone(),
+            also: Vec::new(),
+            detail: f.detail.clone(),
+            fix: f.fix.clone(),
+            paste: f.paste.clone(),
+            consequences: Vec::new(),
+            evidence: f.evidence.clone(),
+        });
+    }
+    for f in open.iter().copied() {
+        let Some(cause) = cause_of(f) else { continue };
+        // A cause may itself be a consequence; climb to the entry that is listed. Tables are acyclic by a test.
+        let mut top = cause;
+        while let Some(next) = cause_of(top) {
+            top = next;
+        }
+        let key = (
+            top.target.ordinal,
+            top.id,
+            top.name.as_str(),
+            top.detail.as_str(),
+        );
+        if let Some(&at) = index.get(&key) {
+            fixes[at].consequences.push(Consequence {
+                id: f.id,
+                name: f.name.clone(),
+                target: f.target.clone(),
+                detail: f.detail.clone(),
+            });
+        }
+    }
+    fixes
+}
+
+/// One plain sentence for the whole run.
+fn verdict(
+    trust: Trust,
+    workloads: &[WorkloadReport],
+    fixes: &[Fix],
+    errors: &[InputError],
+) -> String {
+    let mut out = match workloads {
+        [] => {
+            "No Dynamo worker was found in the input, so nothing can be said about its interconnect"
+                .to_owned()
+        }
+        [one] => about_one(one),
+        many => about_many(many),
+    };
+    if let Some(first) = fixes.first() {
+        let lead = match (first.status, trust) {
+            (Status::Fail, _) => "; fix first: ",
+            _ => "; look first at: ",
+        };
+        out.push_str(lead);
+        out.push_str(&format!(
+            "{} on {}: {}",
+            first.name,
+            first.target,
+            first.detail.trim_end_matches('.')
+        ));
+    }
+    if let [first, rest @ ..] = errors {
+        out.push_str(&format!("; {} could not be read", first.object));
+        if !rest.is_empty() {
+            out.push_str(&format!(" (and {} more)", rest.len()));
+        }
+    }
+    out.push('.');
+    out
+}
+
+fn about_one(w: &WorkloadReport) -> String {
+    let name = &w.name;
+    match w.trust {
+        Trust::NotApplicable => {
+            format!(
+                "{name} is aggregated: no KV cache leaves a worker, so there is no disaggregated path to trust"
+            )
+        }
+        Trust::Trusted => {
+            format!(
+                "Disaggregated serving with {name} can be trusted: the lane of every pair was proven"
+            )
+        }
+        Trust::Unproven => format!(
+            "Disaggregated serving with {name} is not proven: nothing on its KV path failed, and no transfer was observed"
+        ),
+        Trust::Untrusted => format!("Disaggregated serving with {name} cannot be trusted"),
+    }
+}
+
+fn about_many(workloads: &[WorkloadReport]) -> String {
+    let count = |t: Trust| workloads.iter().filter(|w| w.trust == t).count();
+    let phrases = [
+        (Trust::Untrusted, "cannot be trusted"),
+        (Trust::Unproven, "not proven (no transfer was observed)"),
+        (Trust::Trusted, "trusted"),
+        (Trust::NotApplicable, "aggregated (no KV path)"),
+    ];
+    let parts: Vec<String> = phrases
+        .iter()
+        .map(|(t, words)| (count(*t), words))
+        .filter(|(n, _)| *n > 0)
+        .map(|(n, words)| format!("{n} {words}"))
+        .collect();
+    format!("Of {} deployments: {}", workloads.len(), parts.join(", "))
+}
