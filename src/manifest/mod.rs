@@ -1,6 +1,26 @@
-//! Manifests: text to typed deployments.
+//! Manifests: text to typed deployments. Pure: files are read elsewhere.
 
+mod broken;
+mod companion;
+mod document;
+mod dynamo;
+mod env;
+mod flags;
+mod kv_transfer;
+mod names;
+mod place;
+mod pod;
+mod podset;
+mod read;
+mod roles;
+mod shell;
+mod start;
+pub mod view;
+mod worker;
 pub mod workload;
+mod yaml;
+
+pub use read::{Text, read};
 
 use crate::report::{InputError, Note};
 use std::collections::BTreeMap;
@@ -21,4 +41,15 @@ pub struct Inventory {
     pub errors: Vec<InputError>,
     /// Remarks: templates that are not rendered, kustomizations met further down, unknown kinds.
     pub notes: Vec<Note>,
+    /// References that no input answers.
+    pub missing: Vec<Missing>,
+}
+
+/// A ConfigMap or claim template that a deployment refers to and that is not in the input.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Missing {
+    /// File of the deployment, as shown.
+    pub path: String,
+    /// Name of the object.
+    pub name: String,
 }

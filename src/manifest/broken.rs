@@ -1,0 +1,103 @@
+//! Texts that are no manifest: errors and notes that say where, what and what to do, and show no value.
+
+use super::yaml::YamlError;
+use crate::report::InputError;
+use crate::sanitise;
+use crate::source::SourceFile;
+
+/// The error for a document that is no YAML.
+pub(super) fn error(file: &SourceFile, e: &YamlError) -> InputError {
+    let shown = masked_line(&file.text, e.offset);
+    let caret = " ".repeat((e.column as usize).saturating_sub(1).min(120));
+    let what = sanitise::line(&e.what, 300);
+    let advice = if file
+        .text
+        .get(e.offset..)
+        .is_some_and(|t| t.starts_with('\t'))
+    {
+        "YAML indents with blanks, never with tabs"
+    } else {
+        "correct the line; the other documents of the file were read"
+    };
+    InputError {
+        object: format!("{}:{}:{}", file.path, e.line, e.column),
+        message: format!("not valid YAML: {what}; {advice}\n  {shown}\n  {caret}^"),
+    }
+}
+
+/// The line around a byte, with every value masked: a broken line may hold a token, and nobody can tell which part.
+fn masked_line(text: &str, offset: usize) -> String {
+    let mut at = offset.min(text.len());
+    while !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    let start = text[..at].rfind('\n').map_or(0, |i| i + 1);
+    let line = text[start..].lines().next().unwrap_or_default();
+    let head = line.find([':', '=']).map(|i| &line[..=i]);
+    // A line without a key may be the middle of a value.
+    let shown = head.map_or_else(
+        || {
+            let indent = &line[..line.len() - line.trim_start().len()];
+            if line.trim().is_empty() {
+                indent.to_owned()
+            } else {
+                format!("{indent}...")
+            }
+        },
+        |head| {
+            if head.len() == line.trim_end().len() {
+                head.to_owned()
+            } else {
+                format!("{head} ...")
+            }
+        },
+    );
+    sanitise::line(&shown, 120)
+}
+
+/// Does a text that cannot be read look like a Helm template?
+pub(super) fn is_helm(text: &str) -> bool {
+    [
+        "{{-",
+        "{{ .",
+        "{{.",
+        "{{ include",
+        "{{ if",
+        "{{ end",
+        "{{ template",
+        "{{ range",
+        "{{ with",
+        "{{ $",
+        "{{ toYaml",
+    ]
+    .iter()
+    .any(|mark| text.contains(mark))
+}
+
+/// What to do with a Helm template.
+pub(super) const HELM: &str = "unrendered Helm template, skipped: render it first: helm template ... | dynamo-interconnect-check env -";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifest::yaml::Tree;
+
+    #[test]
+    fn a_broken_line_shows_its_key_and_not_its_value() {
+        for text in [
+            "a: 1\ntoken: s3cret: x\n",
+            "a: [s3cret\n",
+            "s3cret\nb: 1\n",
+            "x:\n\ty: s3cret\n",
+        ] {
+            let file = SourceFile {
+                path: "f.yaml".into(),
+                text: text.into(),
+            };
+            let e = Tree::parse(text, 0, 1).unwrap_err();
+            let e = error(&file, &e);
+            assert!(!e.message.contains("s3cret"), "{}", e.message);
+            assert!(e.object.starts_with("f.yaml:"), "{}", e.object);
+        }
+    }
+}

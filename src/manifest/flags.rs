@@ -1,0 +1,144 @@
+//! Command-line flags of an engine.
+
+use std::collections::BTreeMap;
+
+/// The value of a flag.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Flag {
+    /// Stands alone.
+    Present,
+    /// Written out, or through variables that are.
+    Text(String),
+    /// Known only when the container runs.
+    Unresolved(String),
+}
+
+/// The flags of one command. Names without dashes in front, `_` as `-`.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(super) struct Flags {
+    values: BTreeMap<String, Flag>,
+}
+
+/// A word of the command line: its text, and whether all of it is known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Argument {
+    /// The text; references that are not known stand as written.
+    pub text: String,
+    /// All of it is known.
+    pub known: bool,
+}
+
+impl Flags {
+    /// Reads the words of a command.
+    pub fn parse(words: &[Argument]) -> Self {
+        let mut values = BTreeMap::new();
+        let mut words = words.iter().peekable();
+        while let Some(word) = words.next() {
+            let text = word.text.trim_start();
+            let Some(name) = text.strip_prefix("--").or_else(|| short(text)) else {
+                continue;
+            };
+            let value = |text: &str, known: bool| {
+                if known {
+                    Flag::Text(text.to_owned())
+                } else {
+                    Flag::Unresolved(text.to_owned())
+                }
+            };
+            let (name, flag) = match name.split_once('=') {
+                Some((name, text)) => (name, value(text, word.known)),
+                None => match words.peek() {
+                    Some(next) if !is_flag(&next.text) => {
+                        let flag = value(&next.text, next.known);
+                        words.next();
+                        (name, flag)
+                    }
+                    _ => (name, Flag::Present),
+                },
+            };
+            values.insert(name.replace('_', "-"), flag);
+        }
+        Self { values }
+    }
+
+    /// A flag under any of its names.
+    pub fn get(&self, names: &[&str]) -> Option<&Flag> {
+        names.iter().find_map(|name| self.values.get(*name))
+    }
+
+    /// The text of a flag, under any of its names.
+    pub fn text(&self, names: &[&str]) -> Option<&str> {
+        match self.get(names) {
+            Some(Flag::Text(text)) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The flag stands there, with or without a value.
+    pub fn has(&self, name: &str) -> bool {
+        self.values.contains_key(name)
+    }
+
+    /// Keeps what both say alike: a script that may start one of two commands says no more than that.
+    pub fn intersect(&mut self, other: &Self) {
+        self.values
+            .retain(|name, flag| other.values.get(name) == Some(flag));
+    }
+}
+
+fn short(text: &str) -> Option<&str> {
+    matches!(text, "-tp" | "-pp" | "-dp").then(|| &text[1..])
+}
+
+/// The next word is a flag and not a value: dashes, but no negative number.
+fn is_flag(text: &str) -> bool {
+    text.starts_with('-') && !text[1..].starts_with(|c: char| c.is_ascii_digit())
+}
+
+/// Flags that are reported: their name, and the names under which engines know them.
+pub(super) const REPORTED: [(&str, &[&str]); 10] = [
+    (
+        "tensor-parallel-size",
+        &["tensor-parallel-size", "tp-size", "tp"],
+    ),
+    (
+        "pipeline-parallel-size",
+        &["pipeline-parallel-size", "pp-size", "pp"],
+    ),
+    (
+        "data-parallel-size",
+        &["data-parallel-size", "dp-size", "dp"],
+    ),
+    ("block-size", &["block-size", "kv-block-size", "page-size"]),
+    ("kv-cache-dtype", &["kv-cache-dtype"]),
+    ("disaggregation-mode", &["disaggregation-mode"]),
+    ("disaggregation-ib-device", &["disaggregation-ib-device"]),
+    (
+        "disaggregation-bootstrap-port",
+        &["disaggregation-bootstrap-port"],
+    ),
+    ("host", &["host"]),
+    ("dtype", &["dtype"]),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forms_of_flags() {
+        let words: Vec<Argument> = ["x", "--a", "1", "--b_c=2", "--d", "--e", "-1", "-tp", "8"]
+            .iter()
+            .map(|t| Argument {
+                text: (*t).into(),
+                known: true,
+            })
+            .collect();
+        let flags = Flags::parse(&words);
+        assert_eq!(flags.text(&["a"]), Some("1"));
+        assert_eq!(flags.text(&["b-c"]), Some("2"));
+        assert_eq!(flags.get(&["d"]), Some(&Flag::Present));
+        assert_eq!(flags.text(&["e"]), Some("-1"));
+        assert_eq!(flags.text(&["tensor-parallel-size", "tp"]), Some("8"));
+    }
+}

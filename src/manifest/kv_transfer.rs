@@ -1,0 +1,273 @@
+//! How an engine moves KV: its flags, its JSON, its configuration file.
+
+use super::env::Env;
+use super::flags::{Flag, Flags};
+use super::workload::{Engine, KvTransfer};
+use super::yaml::{Node, Tree};
+use crate::sanitise;
+use serde_json::Value;
+
+/// Longest value of a flag that is kept.
+const CAP: usize = 200;
+
+/// An engine's configuration file.
+#[derive(Debug)]
+pub(super) enum Config<'a> {
+    /// No flag names one.
+    None,
+    /// In a ConfigMap of the input.
+    Read(Tree<'a>),
+    /// Named, and not in the input: the flag and its value.
+    Missing(String),
+}
+
+impl Config<'_> {
+    /// The text under the first of several keys. Engines take `_` and `-`.
+    pub fn word(&self, keys: &[&str]) -> Option<&str> {
+        let Self::Read(tree) = self else { return None };
+        let root = tree.roots().next()?;
+        keys.iter().find_map(|key| {
+            root.word_at(&[*key])
+                .or_else(|| root.word_at(&[&key.replace('-', "_")]))
+        })
+    }
+
+    fn root(&self) -> Option<Node<'_>> {
+        match self {
+            Self::Read(tree) => tree.roots().next(),
+            _ => None,
+        }
+    }
+}
+
+/// What the flags, the configuration and the environment say about moving KV.
+pub(super) fn read(
+    engine: Option<Engine>,
+    flags: &Flags,
+    config: &Config<'_>,
+    env: &Env,
+) -> KvTransfer {
+    let mut kv = KvTransfer::default();
+    if matches!(engine, None | Some(Engine::Vllm)) {
+        vllm(&mut kv, flags, config);
+    }
+    if matches!(engine, None | Some(Engine::Sglang)) {
+        sglang(&mut kv, flags, config, env);
+    }
+    if matches!(engine, None | Some(Engine::Trtllm)) {
+        trtllm(&mut kv, flags, config);
+    }
+    let undecided = kv.connector.is_none() && kv.backend.is_none() && kv.unresolved.is_none();
+    if let (true, Config::Missing(what)) = (undecided, config) {
+        kv.unresolved = Some(what.clone());
+    }
+    kv
+}
+
+fn short(text: &str) -> String {
+    sanitise::line(text, CAP)
+}
+
+fn vllm(kv: &mut KvTransfer, flags: &Flags, config: &Config<'_>) {
+    match flags.get(&["kv-transfer-config"]) {
+        Some(Flag::Text(text)) => match serde_json::from_str::<Value>(text) {
+            Ok(json) => connector(kv, &json),
+            Err(e) => {
+                kv.unresolved = Some(format!(
+                    "--kv-transfer-config is no JSON: {}",
+                    short(&e.to_string())
+                ))
+            }
+        },
+        Some(Flag::Unresolved(text)) => {
+            kv.unresolved = Some(format!("--kv-transfer-config {}", reference(text)))
+        }
+        Some(Flag::Present) => kv.unresolved = Some("--kv-transfer-config has no value".into()),
+        None => match config.root().and_then(|r| {
+            r.get("kv-transfer-config")
+                .or_else(|| r.get("kv_transfer_config"))
+        }) {
+            Some(node) if node.is_map() => connector_in_yaml(kv, node),
+            Some(node) => {
+                if let Some(json) = node.word().and_then(|text| serde_json::from_str(text).ok()) {
+                    connector(kv, &json);
+                }
+            }
+            None => {}
+        },
+    }
+    // vLLM also takes the fields of a JSON flag one by one: `--kv-transfer-config.kv_role kv_both`.
+    let field = |name: &str| {
+        flags
+            .text(&[&format!("kv-transfer-config.{name}")])
+            .map(short)
+    };
+    kv.connector = kv.connector.take().or_else(|| field("kv-connector"));
+    kv.kv_role = kv.kv_role.take().or_else(|| field("kv-role"));
+    kv.buffer_device = kv
+        .buffer_device
+        .take()
+        .or_else(|| field("kv-buffer-device"));
+}
+
+/// The references in a text that are not known, without what stands around them.
+fn reference(text: &str) -> String {
+    let start = text.find('$').map_or("", |at| &text[at..]);
+    short(
+        start
+            .find([')', '}'])
+            .map_or("is computed at start", |end| &start[..=end]),
+    )
+}
+
+fn connector(kv: &mut KvTransfer, json: &Value) {
+    let text = |key: &str| json.get(key).and_then(Value::as_str).map(short);
+    kv.connector = kv.connector.take().or_else(|| text("kv_connector"));
+    kv.kv_role = kv.kv_role.take().or_else(|| text("kv_role"));
+    kv.buffer_device = kv.buffer_device.take().or_else(|| text("kv_buffer_device"));
+    let Some(extra) = json.get("kv_connector_extra_config") else {
+        return;
+    };
+    for backend in extra
+        .get("backends")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .take(16)
+    {
+        kv.backends.extend(backend.as_str().map(short));
+    }
+    // A MultiConnector holds others; what they say about backends and buffers is what moves KV.
+    for inner in extra
+        .get("connectors")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .take(16)
+    {
+        let mut nested = KvTransfer::default();
+        connector(&mut nested, inner);
+        kv.backends.append(&mut nested.backends);
+        kv.buffer_device = kv.buffer_device.take().or(nested.buffer_device);
+    }
+}
+
+fn connector_in_yaml(kv: &mut KvTransfer, node: Node<'_>) {
+    let text = |key: &str| node.word_at(&[key]).map(short);
+    kv.connector = text("kv_connector");
+    kv.kv_role = text("kv_role");
+    kv.buffer_device = text("kv_buffer_device");
+    let backends = node
+        .at(&["kv_connector_extra_config", "backends"])
+        .into_iter()
+        .flat_map(Node::items);
+    kv.backends
+        .extend(backends.filter_map(Node::word).map(short).take(16));
+}
+
+fn sglang(kv: &mut KvTransfer, flags: &Flags, config: &Config<'_>, env: &Env) {
+    const NAME: &str = "disaggregation-transfer-backend";
+    match flags.get(&[NAME]) {
+        Some(Flag::Text(text)) => kv.backend = Some(short(text)),
+        Some(_) => kv.unresolved = Some(format!("--{NAME}")),
+        None => {
+            let word = config
+                .word(&[NAME])
+                .or_else(|| env.text("DYN_SGLANG_DISAGGREGATION_TRANSFER_BACKEND"));
+            kv.backend = kv.backend.take().or_else(|| word.map(short));
+        }
+    }
+}
+
+fn trtllm(kv: &mut KvTransfer, flags: &Flags, config: &Config<'_>) {
+    const PATH: [&str; 2] = ["cache_transceiver_config", "backend"];
+    let overridden = flags
+        .text(&["override-engine-args"])
+        .and_then(|text| serde_json::from_str::<Value>(text).ok())
+        .and_then(|json| {
+            json.pointer("/cache_transceiver_config/backend")?
+                .as_str()
+                .map(short)
+        });
+    let dotted = flags
+        .text(&["trtllm.cache-transceiver-config.backend"])
+        .map(short);
+    let written = || config.root()?.word_at(&PATH).map(short);
+    kv.backend = overridden
+        .or(dotted)
+        .or_else(written)
+        .or_else(|| kv.backend.take());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifest::flags::Argument;
+
+    fn flags(words: &[(&str, bool)]) -> Flags {
+        let words: Vec<Argument> = words
+            .iter()
+            .map(|(t, known)| Argument {
+                text: (*t).into(),
+                known: *known,
+            })
+            .collect();
+        Flags::parse(&words)
+    }
+
+    #[test]
+    fn vllm_connectors() {
+        let json = r#"{"kv_connector":"MultiConnector","kv_role":"kv_both","kv_connector_extra_config":
+            {"connectors":[{"kv_connector":"NixlConnector","kv_connector_extra_config":{"backends":["LIBFABRIC"]}}]}}"#;
+        let kv = read(
+            Some(Engine::Vllm),
+            &flags(&[("--kv-transfer-config", true), (json, true)]),
+            &Config::None,
+            &Env::default(),
+        );
+        assert_eq!(
+            (kv.connector.as_deref(), kv.backends.as_slice()),
+            (Some("MultiConnector"), &["LIBFABRIC".to_owned()][..])
+        );
+        let kv = read(
+            Some(Engine::Vllm),
+            &flags(&[("--kv-transfer-config=$(X)", false)]),
+            &Config::None,
+            &Env::default(),
+        );
+        assert_eq!(kv.unresolved.as_deref(), Some("--kv-transfer-config $(X)"));
+        let kv = read(
+            Some(Engine::Vllm),
+            &flags(&[("--kv-transfer-config={", true)]),
+            &Config::None,
+            &Env::default(),
+        );
+        assert!(kv.unresolved.is_some());
+    }
+
+    #[test]
+    fn configuration_files() {
+        let tree = Tree::parse(
+            "cache_transceiver_config: {backend: UCX}\ndisaggregation_transfer_backend: nixl\n",
+            0,
+            1,
+        )
+        .unwrap();
+        let config = Config::Read(tree);
+        let kv = |engine| read(Some(engine), &Flags::default(), &config, &Env::default());
+        assert_eq!(kv(Engine::Trtllm).backend.as_deref(), Some("UCX"));
+        assert_eq!(kv(Engine::Sglang).backend.as_deref(), Some("nixl"));
+        assert_eq!(kv(Engine::Vllm).backend, None);
+        let missing = Config::Missing("--config /x.yaml is not in the input".into());
+        assert!(
+            read(
+                Some(Engine::Sglang),
+                &Flags::default(),
+                &missing,
+                &Env::default()
+            )
+            .unresolved
+            .is_some()
+        );
+    }
+}

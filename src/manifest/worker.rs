@@ -1,0 +1,268 @@
+//! One pod template becomes one worker.
+
+use super::companion::Companions;
+use super::env::{self, Env};
+use super::flags::{self, Flag, Flags};
+use super::kv_transfer::{self, Config};
+use super::names;
+use super::place::Range;
+use super::pod::{self, NAME_CAP, Pod};
+use super::roles;
+use super::start::{self, Module};
+use super::workload::{Engine, EnvEntry, EnvValue, Role, UnknownVariable, Worker};
+use super::yaml::{Node, Tree};
+use crate::sanitise;
+use crate::source::SourceFile;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Longest value that is kept.
+const VALUE_CAP: usize = 4096;
+
+/// The file that a pod template was read from, and everything it may refer to.
+#[derive(Clone, Copy)]
+pub(super) struct Scope<'a, 't> {
+    /// The file.
+    pub file: &'a Arc<SourceFile>,
+    /// Its index.
+    pub home: usize,
+    /// ConfigMaps, claim templates, ComputeDomains.
+    pub companions: &'a Companions<'t>,
+}
+
+/// A worker, and what the workload has to know beside it.
+#[derive(Debug)]
+pub(super) struct Built {
+    /// The worker.
+    pub worker: Worker,
+    /// What its container runs.
+    pub module: Option<Module>,
+    /// Its own flags hand KV to another process.
+    pub hands_on: bool,
+    /// `podAffinity` on the host name.
+    pub pulls_together: bool,
+    /// Required `podAntiAffinity` on the host name.
+    pub pushes_apart: bool,
+    /// Parts that are placeholders, with what stands there.
+    pub placeholders: Vec<String>,
+}
+
+/// Reads a pod template.
+pub(super) fn build(pod: &Pod<'_>, framework: Option<&str>, scope: Scope<'_, '_>) -> Built {
+    let mut env = Env::default();
+    if let Some((level, list)) = pod.env_from {
+        env.apply_from(list, level, scope.home, scope.companions);
+    }
+    for (level, list) in &pod.env {
+        env.apply(*list, level, scope.file, scope.home, scope.companions);
+    }
+    let start = pod
+        .container
+        .map(|c| start::read(c, &scope.file.text, &mut env))
+        .unwrap_or_default();
+    let engine = match start.module {
+        Some(Module::Engine(engine)) => Some(engine),
+        Some(Module::Mocker | Module::Other) => None,
+        None => framework.and_then(by_framework),
+    };
+    let config = config(pod, &start.flags, scope);
+    let kv_transfer = kv_transfer::read(engine, &start.flags, &config, &env);
+    let role = roles::read(pod, &start.flags, &env, &config, &kv_transfer);
+    let (role, role_source) = role.unwrap_or((Role::Agg, "default"));
+    let own_words = matches!(role_source, "flag" | "env" | "config" | "kv_role")
+        && role != Role::Agg
+        && role != Role::Pd;
+    let hands_on = own_words
+        || kv_transfer
+            .connector
+            .as_deref()
+            .is_some_and(is_remote_connector);
+    let resources = pod.resources();
+    let claims = pod.claims(&resources.claims, scope.home, scope.companions);
+    let caps_add = pod.capabilities();
+    let infiniband_hostpath = pod.infiniband_hostpath();
+    let host_network = pod.host("hostNetwork");
+    let (kept, unknown) = catalogued(&env, scope.file);
+    let worker = Worker {
+        name: sanitise::line(&pod.name, NAME_CAP),
+        spot: pod.range.spot(scope.file),
+        role,
+        role_source,
+        engine,
+        replicas: pod.replicas,
+        nodes: pod.nodes,
+        gpus: resources.gpus,
+        env: kept,
+        unknown,
+        resources_spot: resources
+            .range
+            .unwrap_or_else(|| resources_range(pod))
+            .spot(scope.file),
+        reach: pod::reach(&resources, &claims, infiniband_hostpath, host_network),
+        rdma_resources: resources.rdma,
+        claims: claims.templates,
+        claim_classes: claims.classes,
+        unresolved_claims: claims.unresolved,
+        ipc_lock: caps_add
+            .iter()
+            .any(|c| matches!(c.as_str(), "IPC_LOCK" | "CAP_IPC_LOCK" | "ALL")),
+        caps_add,
+        privileged: pod.privileged(),
+        run_as_user: pod.run_as_user(),
+        ulimit_memlock_in_script: start.ulimit_memlock,
+        host_network,
+        host_ipc: pod.host("hostIPC"),
+        shm: pod.shm.clone(),
+        shm_user_mount: pod.shm_user_mount(),
+        by_operator: pod.by_operator,
+        infiniband_hostpath,
+        net_annotations: pod.net_annotations(),
+        kv_transfer,
+        flags: reported(&start.flags, &config),
+    };
+    Built {
+        worker,
+        module: start.module,
+        hands_on,
+        pulls_together: pod.pulls_together(),
+        pushes_apart: pod.pushes_apart(),
+        placeholders: placeholders(pod),
+    }
+}
+
+fn by_framework(word: &str) -> Option<Engine> {
+    match word.to_ascii_lowercase().as_str() {
+        "vllm" => Some(Engine::Vllm),
+        "sglang" => Some(Engine::Sglang),
+        "trtllm" | "tensorrtllm" | "tensorrt-llm" => Some(Engine::Trtllm),
+        _ => None,
+    }
+}
+
+/// Connectors that move KV between processes, not only to host memory or a cache server.
+fn is_remote_connector(name: &str) -> bool {
+    ["Nixl", "P2pNccl", "Mooncake"]
+        .iter()
+        .any(|part| name.contains(part))
+}
+
+/// The engine's configuration file, through the volumes of the container.
+fn config<'b>(pod: &Pod<'_>, flags: &Flags, scope: Scope<'b, '_>) -> Config<'b> {
+    const NAMES: [&str; 4] = [
+        "config",
+        "extra-engine-args",
+        "trtllm-config",
+        "extra-llm-api-options",
+    ];
+    let Some((name, flag)) = NAMES
+        .iter()
+        .find_map(|name| Some((name, flags.get(&[name])?)))
+    else {
+        return Config::None;
+    };
+    let missing = |what: &str| Config::Missing(format!("--{name} {}", sanitise::line(what, 200)));
+    match flag {
+        Flag::Text(path) => {
+            let text = pod.mounted_file(path, scope.home, scope.companions);
+            match text.map(|text| Tree::parse(text, 0, 1)) {
+                Some(Ok(tree)) => Config::Read(tree),
+                Some(Err(e)) => missing(&format!("{path}: not valid YAML: {e}")),
+                None => missing(&format!("{path}: not in the input")),
+            }
+        }
+        Flag::Unresolved(text) => missing(&format!("{text}: known only at start")),
+        Flag::Present => Config::None,
+    }
+}
+
+/// The catalogued part of an environment, and names under a reserved prefix that nobody knows.
+fn catalogued(
+    env: &Env,
+    file: &Arc<SourceFile>,
+) -> (BTreeMap<&'static str, EnvEntry>, Vec<UnknownVariable>) {
+    let (mut kept, mut unknown) = (BTreeMap::new(), Vec::new());
+    for (name, setting) in env.all() {
+        if let Some(variable) = names::find(name) {
+            let value = match &setting.value {
+                env::Value::Text(text) if names::withheld(variable.name, text) => {
+                    EnvValue::Withheld
+                }
+                env::Value::Text(text) => EnvValue::Literal(sanitise::line(text, VALUE_CAP)),
+                env::Value::Elsewhere => EnvValue::ValueFrom,
+                env::Value::Dynamic => EnvValue::Dynamic,
+            };
+            let range = match value {
+                EnvValue::Withheld => name_only(setting.range, name, &file.text),
+                _ => setting.range,
+            };
+            let entry = EnvEntry {
+                value,
+                from: setting.from.clone(),
+                spot: range.spot(file),
+            };
+            kept.insert(variable.name, entry);
+        } else if name.starts_with("UCX_") && !names::ucx_name_known(name) {
+            let spot = name_only(setting.range, name, &file.text).spot(file);
+            unknown.push(UnknownVariable {
+                name: sanitise::line(name, NAME_CAP),
+                spot,
+            });
+        }
+    }
+    unknown.sort_by_key(|u| u.spot.start);
+    (kept, unknown)
+}
+
+/// The part of a range that ends with the name: the value is not for showing.
+fn name_only(range: Range, name: &str, text: &str) -> Range {
+    let written = text.get(range.start..range.end).unwrap_or_default();
+    let end = written.find(name).map_or(0, |at| at + name.len());
+    Range {
+        end: range.start + end,
+        ..range
+    }
+}
+
+/// Flags that checks compare, from the command line or the configuration file.
+fn reported(flags: &Flags, config: &Config<'_>) -> BTreeMap<&'static str, String> {
+    let mut out = BTreeMap::new();
+    for (name, aliases) in flags::REPORTED {
+        let written = flags.text(aliases).or_else(|| config.word(aliases));
+        if let Some(text) = written {
+            out.insert(name, sanitise::line(text, 200));
+        }
+    }
+    out
+}
+
+/// Where resources would be written: the `resources` key, else the container, else the entry.
+fn resources_range(pod: &Pod<'_>) -> Range {
+    let key = |node: Node<'_>, key: &str| node.pair(key).map(|(k, v)| Range::pair(k, v));
+    pod.container
+        .and_then(|c| key(c, "resources").or_else(|| key(c, "name").or_else(|| key(c, "image"))))
+        .unwrap_or(pod.range)
+}
+
+/// Maps and lists for which a text stands: nothing is known of what they will hold.
+fn placeholders(pod: &Pod<'_>) -> Vec<String> {
+    let env = pod.env.iter().map(|(level, node)| (*level, *node));
+    let resources = pod.resources.iter().map(|node| ("resources", *node));
+    let spec = pod.spec.map(|node| ("the pod spec", node)).into_iter();
+    let container = pod
+        .container
+        .map(|node| ("the container", node))
+        .into_iter();
+    env.chain(resources)
+        .chain(spec)
+        .chain(container)
+        .filter_map(|(what, node)| {
+            let text = node.word()?;
+            let shown = if env::is_placeholder(text) {
+                sanitise::line(text, 60)
+            } else {
+                "a text".into()
+            };
+            Some(format!("{what} is {shown}"))
+        })
+        .collect()
+}
