@@ -18,7 +18,9 @@
 
 pub mod catalogue;
 pub mod checks;
+pub mod input;
 pub mod judge;
+pub mod kustomize;
 pub mod manifest;
 pub mod observed;
 pub mod report;

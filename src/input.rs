@@ -1,0 +1,403 @@
+//! Paths and standard input to texts, and texts to an [`Inventory`]. The only place that reads manifests from disk.
+//!
+//! Time and memory are bounded: by file, by tree, and by what a link may lead to.
+
+use crate::kustomize::{self, KustomizeError};
+use crate::manifest::{self, Inventory, Text};
+use crate::report::{InputError, Note};
+use crate::sanitise;
+use crate::source::SourceFile;
+use std::collections::{BTreeSet, HashSet};
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Larger files are refused. etcd takes objects up to about 1.5 MiB.
+const FILE_LIMIT: u64 = 16 << 20;
+/// More than this in one run is refused.
+const TOTAL_LIMIT: u64 = 512 << 20;
+/// Deeper trees are not followed.
+const DEPTH_LIMIT: usize = 64;
+/// At most this many files beside a named one are looked at for what it refers to.
+const SIBLING_LIMIT: usize = 200;
+/// What a sibling must hold to be of use.
+const COMPANION_KINDS: [&str; 3] = ["ConfigMap", "ResourceClaim", "ComputeDomain"];
+/// Longest path that is shown.
+const PATH_CAP: usize = 4096;
+
+/// Reads the named files and directories; `-` is standard input.
+pub fn read(paths: &[PathBuf]) -> Inventory {
+    let mut input = Input::default();
+    for path in paths {
+        input.named(path);
+    }
+    let mut inventory = manifest::read(&input.texts);
+    if input.add_siblings(&inventory) {
+        inventory = manifest::read(&input.texts);
+    }
+    inventory.inputs = paths
+        .iter()
+        .map(|p| {
+            if is_stdin(p) {
+                STDIN.to_owned()
+            } else {
+                shown(p)
+            }
+        })
+        .collect();
+    inventory.errors.splice(0..0, input.errors);
+    inventory.notes.splice(0..0, input.notes);
+    inventory
+}
+
+const STDIN: &str = "<stdin>";
+
+fn is_stdin(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+fn shown(path: &Path) -> String {
+    sanitise::line(&path.to_string_lossy(), PATH_CAP)
+}
+
+fn is_yaml(path: &Path) -> bool {
+    path.extension()
+        .is_some_and(|e| e.eq_ignore_ascii_case("yaml") || e.eq_ignore_ascii_case("yml"))
+}
+
+fn is_hidden(path: &Path) -> bool {
+    path.file_name()
+        .is_some_and(|n| n.as_encoded_bytes().starts_with(b"."))
+}
+
+fn is_kustomization(path: &Path) -> bool {
+    path.file_name()
+        .is_some_and(|n| kustomize::FILE_NAMES.iter().any(|k| n == *k))
+}
+
+/// A kustomize Component is a part of overlays and renders to nothing by itself.
+fn is_component(path: &Path) -> bool {
+    let bytes = File::open(path).and_then(read_bounded).unwrap_or_default();
+    String::from_utf8_lossy(&bytes)
+        .lines()
+        .any(|line| line.trim_end() == "kind: Component")
+}
+
+#[derive(Default)]
+struct Input {
+    texts: Vec<Text>,
+    errors: Vec<InputError>,
+    notes: Vec<Note>,
+    /// Files and directories that were read, by their real path: a link never makes one count twice.
+    seen: HashSet<PathBuf>,
+    total: u64,
+    /// Kustomizations met below a named directory.
+    kustomizations: Vec<PathBuf>,
+    /// Files that the user named, for a look at what stands beside them.
+    named: Vec<PathBuf>,
+}
+
+impl Input {
+    fn error(&mut self, path: &Path, message: impl Into<String>) {
+        self.errors.push(InputError {
+            object: shown(path),
+            message: message.into(),
+        });
+    }
+
+    fn note(&mut self, path: &Path, message: impl Into<String>) {
+        self.notes.push(Note {
+            object: shown(path),
+            message: message.into(),
+        });
+    }
+
+    fn named(&mut self, path: &Path) {
+        if is_stdin(path) {
+            return self.stdin();
+        }
+        let metadata = match fs::metadata(path) {
+            Ok(metadata) => metadata,
+            Err(e) => {
+                let what = match e.kind() {
+                    io::ErrorKind::NotFound => {
+                        "no such file or directory; check the path".to_owned()
+                    }
+                    _ => format!("cannot be read: {e}"),
+                };
+                return self.error(path, what);
+            }
+        };
+        if metadata.is_dir() {
+            if kustomize::FILE_NAMES
+                .iter()
+                .any(|name| path.join(name).is_file())
+                && self.rendered(path, path)
+            {
+                return;
+            }
+            let before = self.texts.len();
+            let problems = self.errors.len() + self.notes.len();
+            self.walk(path, 0);
+            self.note_kustomizations(path);
+            if self.texts.len() == before && self.errors.len() + self.notes.len() == problems {
+                self.note(path, "no *.yaml or *.yml file in it");
+            }
+        } else {
+            let directory = path
+                .parent()
+                .filter(|p| !p.as_os_str().is_empty())
+                .unwrap_or(Path::new("."));
+            if is_kustomization(path) && self.rendered(path, directory) {
+                return;
+            }
+            self.named.push(path.to_owned());
+            self.file(path, true);
+        }
+    }
+
+    fn stdin(&mut self) {
+        let path = Path::new(STDIN);
+        match read_bounded(io::stdin().lock()) {
+            Ok(bytes) => self.bytes(path, bytes, true),
+            Err(e) => self.error(path, format!("cannot be read: {e}")),
+        }
+    }
+
+    /// Renders a kustomization; false, with a note, when its files have to do instead.
+    fn rendered(&mut self, named: &Path, directory: &Path) -> bool {
+        let text = match kustomize::render(directory) {
+            Ok(text) => text,
+            Err(KustomizeError::NoTool) => {
+                let message = "kustomization, not rendered: neither kustomize nor kubectl is on PATH; its files were \
+                               read as they are, without patches: install one of them, or pipe the output of \
+                               `kubectl kustomize` to `env -`";
+                self.note(named, message);
+                return false;
+            }
+            Err(e) => {
+                self.note(
+                    named,
+                    format!("kustomization: {e}; its files were read as they are, without patches"),
+                );
+                return false;
+            }
+        };
+        let path = format!("<kustomize build {}>", shown(directory));
+        self.text(Path::new(&path), text, true);
+        true
+    }
+
+    /// One note for all kustomizations below a directory; overlays come in dozens.
+    fn note_kustomizations(&mut self, named: &Path) {
+        let found = std::mem::take(&mut self.kustomizations);
+        let Some(first) = found.first() else { return };
+        let message = format!(
+            "{} kustomization(s) below it, not rendered (the first is {}): name such a directory to have it rendered and judged",
+            found.len(),
+            shown(first)
+        );
+        self.note(named, message);
+    }
+
+    /// All manifests below a directory, in the order of their names. Links are followed once.
+    fn walk(&mut self, directory: &Path, depth: usize) {
+        match fs::canonicalize(directory) {
+            Ok(real) => {
+                if !self.seen.insert(real) {
+                    return;
+                }
+            }
+            Err(e) => return self.error(directory, format!("cannot be read: {e}")),
+        }
+        if depth > DEPTH_LIMIT {
+            return self.note(
+                directory,
+                format!("deeper than {DEPTH_LIMIT} directories, not read"),
+            );
+        }
+        let entries = match fs::read_dir(directory) {
+            Ok(entries) => entries,
+            Err(e) => {
+                return self.error(
+                    directory,
+                    format!("cannot be read: {e}; check its permissions"),
+                );
+            }
+        };
+        let mut paths: Vec<PathBuf> = entries.filter_map(|e| e.ok().map(|e| e.path())).collect();
+        paths.sort();
+        for path in paths.into_iter().filter(|p| !is_hidden(p)) {
+            match fs::metadata(&path) {
+                Ok(m) if m.is_dir() => self.walk(&path, depth + 1),
+                Ok(m) if m.is_file() && (is_yaml(&path) || is_kustomization(&path)) => {
+                    if is_kustomization(&path) && depth > 0 && !is_component(&path) {
+                        self.kustomizations.push(directory.to_owned());
+                    }
+                    if is_yaml(&path) {
+                        self.file(&path, false);
+                    }
+                }
+                Ok(_) => {}
+                Err(e) if is_yaml(&path) => self.note(&path, format!("not read: {e}")),
+                Err(_) => {}
+            }
+        }
+    }
+
+    fn file(&mut self, path: &Path, named: bool) {
+        if let Ok(real) = fs::canonicalize(path)
+            && !self.seen.insert(real)
+        {
+            return;
+        }
+        match File::open(path).and_then(read_bounded) {
+            Ok(bytes) => self.bytes(path, bytes, named),
+            Err(e) => self.error(path, format!("cannot be read: {e}; check its permissions")),
+        }
+    }
+
+    fn bytes(&mut self, path: &Path, bytes: Vec<u8>, named: bool) {
+        let length = bytes.len() as u64;
+        if length > FILE_LIMIT {
+            let message = format!(
+                "larger than {} MiB, not read; name the manifests alone",
+                FILE_LIMIT >> 20
+            );
+            return self.unreadable(path, named, message);
+        }
+        self.total += length;
+        if self.total > TOTAL_LIMIT {
+            let message = format!(
+                "more than {} MiB in one run, not read; name fewer directories",
+                TOTAL_LIMIT >> 20
+            );
+            return self.error(path, message);
+        }
+        if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
+            return self.unreadable(path, named, "UTF-16, not read; save it as UTF-8".into());
+        }
+        match String::from_utf8(bytes) {
+            Ok(text) if text.contains('\0') => {
+                self.unreadable(
+                    path,
+                    named,
+                    "not a text file: it holds NUL bytes, not read".into(),
+                );
+            }
+            Ok(text) => self.text(path, text, named),
+            Err(e) => {
+                let at = e.utf8_error().valid_up_to();
+                let message = format!(
+                    "not UTF-8 at byte {at}, not read; name a manifest, or save it as UTF-8"
+                );
+                self.unreadable(path, named, message);
+            }
+        }
+    }
+
+    /// An error where the user named the file, a note where it was met on the way.
+    fn unreadable(&mut self, path: &Path, named: bool, message: String) {
+        if named {
+            self.error(path, message);
+        } else {
+            self.note(path, message);
+        }
+    }
+
+    fn text(&mut self, path: &Path, mut text: String, named: bool) {
+        if text.starts_with('\u{feff}') {
+            text.drain(.."\u{feff}".len());
+        }
+        let source = Arc::new(SourceFile {
+            path: shown(path),
+            text,
+        });
+        self.texts.push(Text {
+            source,
+            named,
+            companion: false,
+        });
+    }
+
+    /// A file named alone may refer to a claim template or a ConfigMap in a file beside it. Adds the siblings that
+    /// hold a missing name, for look-ups only; true if there are any.
+    fn add_siblings(&mut self, inventory: &Inventory) -> bool {
+        let before = self.texts.len();
+        for path in std::mem::take(&mut self.named) {
+            let own = shown(&path);
+            let names: BTreeSet<&str> = inventory
+                .missing
+                .iter()
+                .filter(|m| m.path == own)
+                .map(|m| m.name.as_str())
+                .collect();
+            let directory = path
+                .parent()
+                .filter(|p| !p.as_os_str().is_empty())
+                .unwrap_or(Path::new("."));
+            if names.is_empty() {
+                continue;
+            }
+            let Ok(entries) = fs::read_dir(directory) else {
+                continue;
+            };
+            let mut siblings: Vec<PathBuf> = entries
+                .filter_map(|e| e.ok().map(|e| e.path()))
+                .filter(|p| is_yaml(p) && !is_hidden(p))
+                .collect();
+            siblings.sort();
+            for sibling in siblings.iter().take(SIBLING_LIMIT) {
+                self.sibling(sibling, &path, &names);
+            }
+        }
+        self.texts.len() > before
+    }
+
+    fn sibling(&mut self, sibling: &Path, of: &Path, names: &BTreeSet<&str>) {
+        if fs::canonicalize(sibling).is_ok_and(|real| self.seen.contains(&real)) {
+            return;
+        }
+        if !sibling.is_file() {
+            return;
+        }
+        let Ok(bytes) = File::open(sibling).and_then(read_bounded) else {
+            return;
+        };
+        let Ok(text) = String::from_utf8(bytes) else {
+            return;
+        };
+        let found: Vec<&str> = names.iter().copied().filter(|n| text.contains(n)).collect();
+        let holds = COMPANION_KINDS.iter().any(|kind| text.contains(kind));
+        if found.is_empty() || !holds || text.len() as u64 > FILE_LIMIT {
+            return;
+        }
+        // The spelling of the directory is that of the named file, so that both count as neighbours.
+        let path = of.with_file_name(sibling.file_name().unwrap_or_default());
+        let source = Arc::new(SourceFile {
+            path: shown(&path),
+            text,
+        });
+        self.texts.push(Text {
+            source,
+            named: false,
+            companion: true,
+        });
+        let names = sanitise::line(&found.join(", "), 200);
+        self.note(
+            &path,
+            format!(
+                "read for {names}, to which {} refers; nothing else in it is judged",
+                shown(of)
+            ),
+        );
+    }
+}
+
+/// At most one byte more than is allowed, so that the caller can tell.
+fn read_bounded(from: impl Read) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    from.take(FILE_LIMIT + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
