@@ -1,1 +1,22 @@
-//! The transport variables: who reads them, what they take, what they really do.
+//! What each transport variable is: owner, type, default, and what it really does.
+//!
+//! Layer 0: tables only, one file per owner. What a value earns in a given place is said by `judge`.
+
+mod dynamo;
+mod engines;
+mod libfabric;
+mod lookup;
+mod nccl;
+mod nixl;
+mod other;
+mod ucx;
+mod ucx_names;
+mod ucx_tuning;
+mod variable;
+mod withheld;
+mod words;
+
+pub use lookup::{all, find, nearest};
+pub use ucx_names::ucx_name_known;
+pub use variable::{Owner, Scope, Sensitivity, ValueKind, Variable};
+pub use withheld::withheld;

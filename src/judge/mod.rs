@@ -1,9 +1,28 @@
 //! What the value of a transport variable does in a given context, and the status it earns.
 //!
 //! Pure: a value and a [`context::Context`] in, a [`Judgement`] out. `explain`, the manifest checks and the checks on a
-//! live environment all ask here, so a value never has two verdicts.
+//! live environment all ask here, so a value never has two verdicts. One file per subject; [`judge`] finds the subject.
 
 pub mod context;
+mod dispatch;
+mod engines;
+pub mod explain;
+mod libfabric;
+mod nccl;
+mod nccl_levels;
+mod nccl_lists;
+mod net_devices;
+mod nixl;
+mod other;
+mod setting;
+mod transports;
+mod ucx;
+mod ucx_roce;
+mod ucx_tls;
+mod ucx_values;
+
+pub use dispatch::judge;
+pub use transports::TransportList;
 
 use crate::report::Status;
 
@@ -18,6 +37,6 @@ pub struct Judgement {
     pub rule: &'static str,
     /// What to write instead, when the status is warn or fail.
     pub fix: Option<String>,
-    /// Part in trust; None for what only collectives or logs use.
+    /// Part in trust; false for what only collectives or logs use.
     pub carries_kv: bool,
 }

@@ -1,0 +1,413 @@
+//! NCCL_IB_HCA and NCCL_SOCKET_IFNAME: lists of prefixes (rules N1 to N3).
+
+use super::context::{Context, Link, Nic, Tri};
+use super::nccl::{between_nodes, soften};
+use super::setting::{Setting, Verdict};
+use crate::report::Status;
+
+/// A list as `parseStringList` of NCCL reads it (nccl v2.28.9-1, `src/misc/utils.cc`).
+struct List<'a> {
+    exclude: bool,
+    exact: bool,
+    items: Vec<Item<'a>>,
+}
+
+struct Item<'a> {
+    text: &'a str,
+    name: &'a str,
+    /// -1 without a colon.
+    port: i64,
+}
+
+impl<'a> List<'a> {
+    fn parse(value: &'a str) -> Self {
+        let (exclude, rest) = strip(value, '^');
+        let (exact, rest) = strip(rest, '=');
+        let items = rest
+            .split(',')
+            .filter(|t| !t.is_empty())
+            .map(Item::parse)
+            .collect();
+        Self {
+            exclude,
+            exact,
+            items,
+        }
+    }
+
+    fn matches(&self, item: &Item<'_>, name: &str, port: Option<u32>) -> bool {
+        let by_name = if self.exact {
+            name == item.name
+        } else {
+            name.starts_with(item.name)
+        };
+        by_name && (item.port == -1 || port.is_none_or(|p| i64::from(p) == item.port))
+    }
+
+    /// An empty list matches everything, so that a lone `^` excludes everything.
+    fn selects(&self, name: &str, port: Option<u32>) -> bool {
+        let listed =
+            self.items.is_empty() || self.items.iter().any(|i| self.matches(i, name, port));
+        listed != self.exclude
+    }
+
+    /// An item that no device can have as its name, and why.
+    fn impossible(&self) -> Option<(&'a str, &'static str)> {
+        self.items.iter().find_map(|i| {
+            let why = if i.name.starts_with(['^', '=']) {
+                "only one ^ and then one = are signs; more belong to the name"
+            } else if i.name.contains([' ', '\t', ';', '"', '\'']) {
+                "blanks, semicolons and quotes belong to the name"
+            } else if i.name.contains(['*', '?', '[']) {
+                "NCCL knows no globs or ranges; names are prefixes anyway"
+            } else {
+                return None;
+            };
+            Some((i.text, why))
+        })
+    }
+}
+
+impl<'a> Item<'a> {
+    fn parse(text: &'a str) -> Self {
+        match text.split_once(':') {
+            Some((name, port)) => Self {
+                text,
+                name,
+                port: super::nccl::strtoll(port, 10),
+            },
+            None => Self {
+                text,
+                name: text,
+                port: -1,
+            },
+        }
+    }
+}
+
+fn strip(value: &str, sign: char) -> (bool, &str) {
+    match value.strip_prefix(sign) {
+        Some(rest) => (true, rest),
+        None => (false, value),
+    }
+}
+
+/// Ports that NCCL takes into account; EFA shows no link layer and is never among them.
+fn candidates(nics: &[Nic]) -> Vec<&Nic> {
+    nics.iter()
+        .filter(|n| n.active && n.link != Link::Unknown)
+        .collect()
+}
+
+pub(super) fn ib_hca(s: &Setting<'_>) -> Verdict {
+    let value = s.value.unwrap_or_default();
+    let list = List::parse(value);
+    if !list.exclude && list.items.is_empty() {
+        return every_port(s);
+    }
+    if let Some(harmless) = between_nodes(s) {
+        return harmless;
+    }
+    if let Some(plugin) = s.cx.net_plugin() {
+        return Verdict::ok(
+            "5.3",
+            format!("{value:?} is ignored: the plugin {plugin} carries the collectives"),
+        );
+    }
+    if s.cx.efa == Tri::Yes {
+        return Verdict::warn(
+            "8",
+            format!("{value:?} has no effect on EFA, which NCCL's own RDMA transport never uses"),
+            "remove NCCL_IB_HCA",
+        );
+    }
+    match &s.cx.nics {
+        None => as_written(value, &list, s.cx),
+        Some(nics) => on_ports(value, &list, &candidates(nics), s.cx),
+    }
+}
+
+/// N2.
+fn every_port(s: &Setting<'_>) -> Verdict {
+    let ports = s.cx.nics.as_deref().map(candidates).unwrap_or_default();
+    let any = |link| ports.iter().any(|n| n.link == link);
+    if any(Link::InfiniBand) && any(Link::Ethernet) && s.cx.ranks_internode != Tri::No {
+        return Verdict::warn(
+            "N2",
+            "no list while InfiniBand and RoCE ports are both ACTIVE: NCCL may connect ports of different kinds",
+            "name the ports of one kind in NCCL_IB_HCA",
+        );
+    }
+    Verdict::ok("5.3", "no list: every ACTIVE port is used, which is fine")
+}
+
+const HCA_FIX: &str = "remove NCCL_IB_HCA, or name ports exactly: NCCL_IB_HCA==mlx5_0:1 in a shell, value \"=mlx5_0:1\" in YAML";
+
+/// N1.
+fn no_port(value: &str, why: &str, cx: &Context) -> Verdict {
+    Verdict::bad(
+        soften(Status::Fail, cx),
+        "N1",
+        format!("{value:?} leaves no ACTIVE port ({why}): NCCL falls silently back to sockets"),
+        HCA_FIX,
+    )
+}
+
+fn as_written(value: &str, list: &List<'_>, cx: &Context) -> Verdict {
+    if list.exclude && list.items.is_empty() {
+        return no_port(value, "a lone ^ excludes everything", cx);
+    }
+    let possible = |i: &Item<'_>| {
+        i.port != 0
+            && !i.name.starts_with(['^', '='])
+            && !i.name.contains([' ', '\t', ';', '"', '\'', '*', '?', '['])
+    };
+    match list.impossible() {
+        Some((_, why)) if !list.exclude && !list.items.iter().any(possible) => {
+            no_port(value, why, cx)
+        }
+        Some((item, why)) => Verdict::warn(
+            "5.2",
+            format!("{value:?}: {item:?} matches nothing ({why})"),
+            HCA_FIX,
+        ),
+        None if !list.exclude && !list.items.iter().any(possible) => {
+            no_port(value, "port 0 exists nowhere", cx)
+        }
+        None if list.exact => Verdict::ok(
+            "5.2",
+            format!(
+                "{value:?} is right as written; whether these ports are ACTIVE is for the node to say"
+            ),
+        ),
+        None => Verdict::ok(
+            "5.2",
+            format!(
+                "{value:?} is right as written; names are prefixes, so mlx5_1 also stands for mlx5_10 where there is one"
+            ),
+        ),
+    }
+}
+
+fn on_ports(value: &str, list: &List<'_>, ports: &[&Nic], cx: &Context) -> Verdict {
+    if ports.is_empty() {
+        return Verdict::ok(
+            "5.3",
+            format!(
+                "{value:?} has nothing to choose from: the pod has no ACTIVE InfiniBand or RoCE port"
+            ),
+        );
+    }
+    if !ports.iter().any(|n| list.selects(&n.device, Some(n.port))) {
+        let why = list.impossible().map_or("no such port", |(_, why)| why);
+        return no_port(value, why, cx);
+    }
+    let unmatched = list.items.iter().find(|i| {
+        !ports
+            .iter()
+            .any(|n| list.matches(i, &n.device, Some(n.port)))
+    });
+    if let Some(item) = unmatched {
+        let why = list
+            .impossible()
+            .map_or("no such ACTIVE port", |(_, why)| why);
+        return Verdict::warn(
+            "5.2",
+            format!(
+                "{value:?}: {:?} matches nothing ({why}); the others are used",
+                item.text
+            ),
+            HCA_FIX,
+        );
+    }
+    if let Some((item, device)) = by_accident(list, ports) {
+        return Verdict::warn(
+            "5.2",
+            format!("{value:?}: {item} is a prefix and also stands for {device}"),
+            format!(
+                "write an exact name: NCCL_IB_HCA={}={item}",
+                if list.exclude { "^" } else { "" }
+            ),
+        );
+    }
+    Verdict::ok("5.2", format!("{value:?} selects ACTIVE ports of the pod"))
+}
+
+/// A device that a prefix takes along: the name is there itself, and another continues it with a digit.
+fn by_accident<'a>(list: &List<'a>, ports: &[&'a Nic]) -> Option<(&'a str, &'a str)> {
+    if list.exact {
+        return None;
+    }
+    list.items.iter().find_map(|i| {
+        let itself = ports.iter().any(|n| n.device == i.name);
+        let longer = ports.iter().find(|n| {
+            n.device
+                .strip_prefix(i.name)
+                .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+        })?;
+        itself.then_some((i.name, longer.device.as_str()))
+    })
+}
+
+/// A value of at most one character counts as unset.
+const SHORTEST_IFNAME: usize = 2;
+
+const IFNAME_FIX: &str = "remove NCCL_SOCKET_IFNAME, or name the pod's own interface, usually eth0";
+
+pub(super) fn socket_ifname(s: &Setting<'_>) -> Verdict {
+    let value = match s.value {
+        Some(value) if value.len() >= SHORTEST_IFNAME => value,
+        _ => {
+            return Verdict::ok(
+                "N3",
+                "no list: NCCL tries ib*, then any interface but docker, lo and virbr, which is fine",
+            );
+        }
+    };
+    let list = List::parse(value);
+    if list.items.is_empty() {
+        return Verdict::ok(
+            "5.2",
+            format!("{value:?} holds no name and restricts nothing"),
+        );
+    }
+    if let Some(verdict) = unusable(value, &list, s.cx) {
+        return verdict;
+    }
+    if let Some((item, why)) = list.impossible() {
+        return Verdict::warn(
+            "5.2",
+            format!("{value:?}: {item:?} matches nothing ({why})"),
+            IFNAME_FIX,
+        );
+    }
+    if !list.exclude && list.items.iter().all(|i| i.name == "lo") && s.cx.ranks_internode != Tri::No
+    {
+        return Verdict::bad(
+            soften(Status::Fail, s.cx),
+            "5.2",
+            format!("{value:?} is loopback, over which ranks on other nodes cannot be reached"),
+            IFNAME_FIX,
+        );
+    }
+    match &s.cx.net {
+        Some(_) => Verdict::ok("5.2", format!("{value:?} leaves an interface of the pod")),
+        None => Verdict::ok(
+            "5.2",
+            format!(
+                "{value:?} is right as written; whether the pod has such an interface is for the node to say"
+            ),
+        ),
+    }
+}
+
+/// No interface is left, which is an error at start in every place.
+fn unusable(value: &str, list: &List<'_>, cx: &Context) -> Option<Verdict> {
+    let none = match &cx.net {
+        Some(net) => !net
+            .iter()
+            .map(String::as_str)
+            .chain(["lo"])
+            .any(|n| list.selects(n, None)),
+        None => {
+            !list.exclude
+                && list.items.iter().all(|i| {
+                    i.name.starts_with(['^', '='])
+                        || i.name.contains([' ', '\t', ';', '"', '\'', '*', '?', '['])
+                })
+        }
+    };
+    none.then(|| {
+        let why = list.impossible().map_or(String::new(), |(_, why)| format!(" ({why})"));
+        Verdict::fail(
+            "5.2",
+            format!("{value:?} matches no interface of the pod{why}: NCCL stops with \"Bootstrap : no socket interface found\""),
+            IFNAME_FIX,
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::judge::context::Context;
+    use crate::judge::judge;
+    use crate::report::Status::{self, Fail, Ok, Warn};
+
+    fn status(variable: &str, value: &str, place: &str) -> Status {
+        let cx = Context::for_explain(place).expect("a place");
+        judge(variable, Some(value), &cx).status
+    }
+
+    #[test]
+    fn ports_are_matched_as_nccl_does() {
+        let two = "nics=mlx5_0:1/IB/ACTIVE,mlx5_1:1/IB/DOWN";
+        let ten = "nics=mlx5_0:1/IB/ACTIVE,mlx5_1:1/IB/ACTIVE,mlx5_10:1/IB/ACTIVE";
+        for (value, place, expected) in [
+            ("", two, Ok),
+            ("=", two, Ok),
+            ("^", two, Fail),
+            ("mlx5_0", two, Ok),
+            ("mlx5_1", two, Fail),
+            ("mlx5_0,mlx5_1", two, Warn),
+            ("=^mlx5_0", two, Fail),
+            ("mlx5_*", two, Fail),
+            ("mlx5_0:0", two, Fail),
+            ("^mlx5_0", two, Fail),
+            ("=mlx5_1", ten, Ok),
+            ("^mlx5_1", ten, Warn),
+            ("^=mlx5_1", ten, Ok),
+            ("mlx5", ten, Ok),
+            ("nope", "internode=no", Ok),
+            ("nope", "efa=yes", Warn),
+            ("nope", "efa=yes;netplugin=aws-ofi-nccl", Ok),
+            ("nope", "mnnvl=yes", Warn),
+        ] {
+            assert_eq!(
+                status("NCCL_IB_HCA", value, place),
+                expected,
+                "{value:?} at {place}"
+            );
+        }
+    }
+
+    #[test]
+    fn interfaces_are_found_or_nccl_stops() {
+        for (value, place, expected) in [
+            ("", "", Ok),
+            ("^", "", Ok),
+            ("eth", "net=eth0", Ok),
+            ("=eth", "net=eth0", Fail),
+            ("eth*", "net=eth0", Fail),
+            ("ib0,eth0", "net=eth0", Ok),
+            ("^eth,lo", "net=eth0", Fail),
+            ("lo", "", Fail),
+            ("lo", "internode=no", Ok),
+            ("eth0, eth1", "net=eth0,eth1", Warn),
+        ] {
+            assert_eq!(
+                status("NCCL_SOCKET_IFNAME", value, place),
+                expected,
+                "{value:?} at {place}"
+            );
+        }
+    }
+
+    #[test]
+    fn nothing_known_means_judged_as_written() {
+        let cx = Context::default();
+        for (variable, value, expected) in [
+            ("NCCL_IB_HCA", "mlx5_0:1,mlx5_1:1", Ok),
+            ("NCCL_IB_HCA", "==mlx5_0:1", Warn),
+            ("NCCL_IB_HCA", "mlx5_0, mlx5_1", Warn),
+            ("NCCL_SOCKET_IFNAME", "eth0", Ok),
+            ("NCCL_SOCKET_IFNAME", "eth*", Fail),
+            ("NCCL_SOCKET_IFNAME", "lo", Warn),
+        ] {
+            assert_eq!(
+                judge(variable, Some(value), &cx).status,
+                expected,
+                "{variable}={value}"
+            );
+        }
+    }
+}
