@@ -3,6 +3,7 @@
 //! A target is always an object with a kind and a name, never a bare string, so that a machine can group by workload
 //! or role without parsing prose.
 
+use crate::snapshot::Place;
 use serde::Serialize;
 use std::fmt;
 
@@ -18,6 +19,8 @@ pub enum TargetKind {
     Workload,
     /// One component of a workload as written in a manifest.
     Worker,
+    /// One pod (its worker container) that was probed or recorded.
+    Pod,
 }
 
 /// The object that a finding is about. Ordered, so that concurrent collection cannot change a report.
@@ -33,6 +36,9 @@ pub struct Target {
     pub workload: Option<String>,
     /// What kind of object this is.
     pub kind: TargetKind,
+    /// Position among its siblings, so that workers keep the order of the manifest. Not printed.
+    #[serde(skip)]
+    pub position: usize,
     /// The object's own name.
     pub name: String,
     /// Kubernetes namespace, where the manifest or the cluster names one.
@@ -49,6 +55,7 @@ impl Target {
         Self {
             workload: None,
             kind: TargetKind::Input,
+            position: 0,
             name: name.into(),
             namespace: None,
             role: None,
@@ -62,6 +69,7 @@ impl Target {
         Self {
             workload: Some(name.clone()),
             kind: TargetKind::Workload,
+            position: 0,
             name,
             namespace,
             role: None,
@@ -69,10 +77,29 @@ impl Target {
         }
     }
 
-    /// A worker of this workload.
-    pub fn worker(&self, name: impl Into<String>, role: impl Into<String>) -> Self {
+    /// A pod, as recorded. `ordinal` is the position of its workload in the run.
+    pub fn pod(place: &Place, ordinal: usize) -> Self {
+        Self {
+            ordinal,
+            workload: place.workload.clone(),
+            kind: TargetKind::Pod,
+            position: 0,
+            name: place.pod.clone(),
+            namespace: place.namespace.clone(),
+            role: place.role.clone(),
+        }
+    }
+
+    /// A worker of this workload, at this position among its workers.
+    pub fn worker(
+        &self,
+        position: usize,
+        name: impl Into<String>,
+        role: impl Into<String>,
+    ) -> Self {
         Self {
             kind: TargetKind::Worker,
+            position,
             name: name.into(),
             role: Some(role.into()),
             ..self.clone()
@@ -83,7 +110,9 @@ impl Target {
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.kind, &self.workload) {
-            (TargetKind::Worker, Some(workload)) => write!(f, "{workload}/{}", self.name),
+            (TargetKind::Worker | TargetKind::Pod, Some(workload)) => {
+                write!(f, "{workload}/{}", self.name)
+            }
             _ => f.write_str(&self.name),
         }
     }

@@ -1,6 +1,6 @@
 //! What a check is: one static with its documentation, and a pure total function from facts to findings.
 
-use crate::checks::{WorkerScope, WorkloadScope};
+use crate::checks::{Container, WorkerScope, WorkloadScope};
 use crate::manifest::Inventory;
 use crate::observed::Skip;
 
@@ -107,6 +107,8 @@ pub enum Subsystem {
     Env,
     /// Manifests and Kubernetes objects (K8S).
     Kubernetes,
+    /// RDMA devices and ports (RDMA).
+    Rdma,
 }
 
 impl Subsystem {
@@ -115,6 +117,7 @@ impl Subsystem {
         match self {
             Self::Env => "ENV",
             Self::Kubernetes => "K8S",
+            Self::Rdma => "RDMA",
         }
     }
 }
@@ -128,6 +131,8 @@ pub enum Run {
     Worker(fn(&WorkerScope<'_>) -> Outcome),
     /// One workload of a manifest.
     Workload(fn(&WorkloadScope<'_>) -> Outcome),
+    /// One container that was probed or recorded.
+    Container(fn(&Container<'_>) -> Outcome),
 }
 
 /// A check: everything there is to know about it, in one place.
@@ -144,7 +149,7 @@ pub struct Check {
     pub kv_path: KvPath,
     /// The gravest status it can return.
     pub worst: Status,
-    /// Ids of findings on the same target that follow from its fail.
+    /// Ids or names of findings on the same object that follow from this one.
     pub causes: &'static [&'static str],
     /// First version that had it.
     pub since: &'static str,

@@ -1,19 +1,250 @@
 //! The table of checks and the runner.
+//!
+//! Adding a check is two edits: its own file, and one word in the table below. Everything else (documentation,
+//! `explain`, the schema's list of ids) is derived from the table.
 
 pub mod declare;
+pub mod scope;
+#[cfg(test)]
+pub(crate) mod testing;
 
-use crate::manifest::workload::{Worker, Workload};
+use crate::manifest::Inventory;
+use crate::observed::Skip;
+use crate::report::{Finding, SkipReason};
+use crate::snapshot::Snapshot;
+use crate::target::Target;
+use declare::{Check, Draft, Outcome, Run};
+pub use scope::{Container, WorkerScope, WorkloadScope};
 
-/// What a check on a worker sees.
-pub struct WorkerScope<'a> {
-    /// The worker.
-    pub worker: &'a Worker,
-    /// Its graph.
-    pub workload: &'a Workload,
+/// Declares the modules and the table in one go, so that a check cannot be compiled and forgotten.
+macro_rules! checks {
+    ( $( $group:ident :: { $( $name:ident ),+ $(,)? } ),+ $(,)? ) => {
+        $( pub(crate) mod $group { $( pub(crate) mod $name; )+ } )+
+        /// Every check, in the order of a report.
+        pub static ALL: &[&Check] = &[ $( $( &$group::$name::CHECK ),+ ),+ ];
+    };
 }
 
-/// What a check on a workload sees.
-pub struct WorkloadScope<'a> {
-    /// The graph.
-    pub workload: &'a Workload,
+checks! {
+    rdma::{ ib_devices, ib_link },
+    env::{
+        input,
+        variables,
+        unknown_variable,
+        disagg_transport,
+        nic_map_incomplete,
+        tls_without_device,
+        mnnvl_without_cuda_ipc,
+        mnnvl_without_domain,
+        ib_device_flag_ignored,
+        selected_nics,
+        role_env_differs,
+    },
+    kubernetes::{
+        no_transport_path,
+        compute_domain_differs,
+        efa_backend,
+        gke_network_annotation,
+        rdma_resource_differs,
+        rdma_count,
+        ipc_lock_missing,
+        ipc_lock_inert,
+        efa_not_privileged,
+        efa_same_node,
+        hostpath_unprivileged,
+        shm_small,
+        block_size_differs,
+        claim_unresolved,
+        kv_backend_unresolved,
+    },
+}
+
+/// Finds a check by id or name.
+pub fn find(id_or_name: &str) -> Option<&'static Check> {
+    ALL.iter()
+        .copied()
+        .find(|c| c.id.eq_ignore_ascii_case(id_or_name) || c.name == id_or_name)
+}
+
+/// Runs every check on everything it applies to. Order of the result does not matter; the report sorts.
+///
+/// `snapshots` are recorded or collected containers; they belong to the workload of the same name, if there is one.
+pub fn run(inventory: &Inventory, snapshots: &[Snapshot]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let input = Target::input(inventory.inputs.join(" "));
+    let mut record = |check: &'static Check, order: usize, target: &Target, outcome: Outcome| {
+        let drafts = match outcome {
+            Ok(drafts) => drafts,
+            Err(Skip {
+                reason: SkipReason::NotApplicable,
+                ..
+            }) => return,
+            Err(skip) => vec![Draft::skipped(skip)],
+        };
+        findings.extend(
+            drafts
+                .into_iter()
+                .map(|draft| finish(check, order, target, draft)),
+        );
+    };
+    for (order, check) in ALL.iter().copied().enumerate() {
+        match check.run {
+            Run::Input(run) => record(check, order, &input, run(inventory)),
+            Run::Workload(run) => {
+                for (i, workload) in inventory.workloads.iter().enumerate() {
+                    record(
+                        check,
+                        order,
+                        &workload_target(inventory, i),
+                        run(&WorkloadScope { workload }),
+                    );
+                }
+            }
+            Run::Worker(run) => {
+                for (i, workload) in inventory.workloads.iter().enumerate() {
+                    let parent = workload_target(inventory, i);
+                    for (position, worker) in workload.workers.iter().enumerate() {
+                        let target = parent.worker(position, &worker.name, worker.role.word());
+                        record(
+                            check,
+                            order,
+                            &target,
+                            run(&WorkerScope { worker, workload }),
+                        );
+                    }
+                }
+            }
+            Run::Container(run) => {
+                for snapshot in snapshots {
+                    let container = Container::parse(snapshot);
+                    let target = container_target(inventory, snapshot);
+                    record(check, order, &target, run(&container));
+                }
+            }
+        }
+    }
+    findings
+}
+
+fn workload_target(inventory: &Inventory, index: usize) -> Target {
+    let workload = &inventory.workloads[index];
+    Target::workload(&workload.name, workload.namespace.clone(), index + 1)
+}
+
+fn container_target(inventory: &Inventory, snapshot: &Snapshot) -> Target {
+    let at = &snapshot.place;
+    let ordinal = inventory
+        .workloads
+        .iter()
+        .position(|w| Some(&w.name) == at.workload.as_ref());
+    Target::pod(at, ordinal.map_or(0, |i| i + 1))
+}
+
+fn finish(check: &'static Check, order: usize, target: &Target, draft: Draft) -> Finding {
+    debug_assert!(
+        draft.status <= check.worst,
+        "{} declares worst {}",
+        check.id,
+        check.worst
+    );
+    Finding {
+        id: check.id,
+        name: draft.name.unwrap_or_else(|| check.name.to_owned()),
+        status: draft.status,
+        detail: draft.detail,
+        target: target.clone(),
+        kv_path: draft.kv_path.unwrap_or(check.kv_path),
+        evidence: draft.evidence,
+        fix: draft.fix,
+        reason: draft.reason,
+        paste: draft.paste,
+        causes: check.causes,
+        order,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::Status;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn ids_and_names_are_unique_and_carry_their_subsystem() {
+        let mut ids = BTreeSet::new();
+        let mut names = BTreeSet::new();
+        for check in ALL {
+            assert!(ids.insert(check.id), "{} twice", check.id);
+            assert!(names.insert(check.name), "{} twice", check.name);
+            let number = check.id.strip_prefix(check.subsystem.prefix());
+            assert!(
+                number.is_some_and(|n| n.len() == 3 && n.parse::<u16>().is_ok()),
+                "{}",
+                check.id
+            );
+        }
+    }
+
+    #[test]
+    fn every_check_is_documented() {
+        for check in ALL {
+            let doc = check.documentation();
+            assert!(
+                doc.lines().next().is_some_and(|l| l.ends_with('.')),
+                "{}: first line",
+                check.id
+            );
+            for heading in ["\n## Why it matters\n", "\n## Fix\n"] {
+                assert!(doc.contains(heading), "{} lacks {heading:?}", check.id);
+            }
+        }
+    }
+
+    #[test]
+    fn causes_name_known_checks_and_have_no_cycle() {
+        fn reaches(from: &str, goal: &str, depth: usize) -> bool {
+            assert!(depth < ALL.len(), "cycle through {from}");
+            let check =
+                find(from).or_else(|| from.strip_prefix("env:").and_then(|_| find("ENV002")));
+            check
+                .unwrap()
+                .causes
+                .iter()
+                .any(|c| *c == goal || reaches(c, goal, depth + 1))
+        }
+        for check in ALL {
+            assert!(
+                !reaches(check.id, check.id, 0),
+                "{} causes itself",
+                check.id
+            );
+            assert!(
+                check.worst >= Status::Warn || check.causes.is_empty(),
+                "{}",
+                check.id
+            );
+        }
+    }
+
+    #[test]
+    fn every_file_of_a_group_is_in_the_table() {
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/src/checks");
+        let mut files = 0;
+        for dir in std::fs::read_dir(root)
+            .unwrap()
+            .flatten()
+            .filter(|d| d.path().is_dir())
+        {
+            for file in std::fs::read_dir(dir.path()).unwrap().flatten() {
+                let text = std::fs::read_to_string(file.path()).unwrap();
+                files += 1;
+                assert!(
+                    ALL.iter()
+                        .any(|c| text.contains(&format!("{:?} {:?} on ", c.id, c.name))),
+                    "{file:?}"
+                );
+            }
+        }
+        assert_eq!(files, ALL.len());
+    }
 }

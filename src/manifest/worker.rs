@@ -4,13 +4,13 @@ use super::companion::Companions;
 use super::env::{self, Env};
 use super::flags::{self, Flag, Flags};
 use super::kv_transfer::{self, Config};
-use super::names;
 use super::place::Range;
 use super::pod::{self, NAME_CAP, Pod};
 use super::roles;
 use super::start::{self, Module};
 use super::workload::{Engine, EnvEntry, EnvValue, Role, UnknownVariable, Worker};
 use super::yaml::{Node, Tree};
+use crate::catalogue;
 use crate::sanitise;
 use crate::source::SourceFile;
 use std::collections::BTreeMap;
@@ -182,11 +182,9 @@ fn catalogued(
 ) -> (BTreeMap<&'static str, EnvEntry>, Vec<UnknownVariable>) {
     let (mut kept, mut unknown) = (BTreeMap::new(), Vec::new());
     for (name, setting) in env.all() {
-        if let Some(variable) = names::find(name) {
+        if let Some(variable) = catalogue::find(name) {
             let value = match &setting.value {
-                env::Value::Text(text) if names::withheld(variable.name, text) => {
-                    EnvValue::Withheld
-                }
+                env::Value::Text(text) if catalogue::withheld(variable, text) => EnvValue::Withheld,
                 env::Value::Text(text) => EnvValue::Literal(sanitise::line(text, VALUE_CAP)),
                 env::Value::Elsewhere => EnvValue::ValueFrom,
                 env::Value::Dynamic => EnvValue::Dynamic,
@@ -201,7 +199,7 @@ fn catalogued(
                 spot: range.spot(file),
             };
             kept.insert(variable.name, entry);
-        } else if name.starts_with("UCX_") && !names::ucx_name_known(name) {
+        } else if name.starts_with("UCX_") && !catalogue::ucx_name_known(name) {
             let spot = name_only(setting.range, name, &file.text).spot(file);
             unknown.push(UnknownVariable {
                 name: sanitise::line(name, NAME_CAP),

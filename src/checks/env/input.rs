@@ -1,0 +1,72 @@
+use crate::check;
+use crate::checks::declare::{Draft, Outcome};
+use crate::manifest::Inventory;
+use crate::observed::Skip;
+
+check! {
+    /// The input holds no manifest, or no Dynamo worker.
+    ///
+    /// ## Why it matters
+    /// A check of nothing passes silently: a wrong directory in a pipeline would look like a healthy deployment.
+    ///
+    /// ## Fix
+    /// Name the file or directory that holds the DynamoGraphDeployment (or the pod templates of the workers). Render Helm
+    /// charts and kustomizations first: `helm template ... | dynamo-interconnect-check env -`.
+    "ENV001" "env" on Input {
+        subsystem: Env, kv_path: Off, worst: Fail, causes: &[], since: "0.1.0",
+    }
+}
+
+fn run(inventory: &Inventory) -> Outcome {
+    if !inventory.workloads.is_empty() || !inventory.errors.is_empty() {
+        // Workers answer for themselves, and an unreadable input is an error of the run.
+        return Err(Skip::not_applicable());
+    }
+    if inventory.files == 0 {
+        let detail = "no YAML file (*.yaml, *.yml) in the input";
+        return Ok(vec![Draft::fail(detail).fix(
+            "name the file or directory that holds the deployment's manifests",
+        )]);
+    }
+    let kinds: Vec<String> = inventory
+        .documents
+        .iter()
+        .map(|(kind, n)| format!("{n} {kind}"))
+        .collect();
+    let held = if kinds.is_empty() {
+        "no document".to_owned()
+    } else {
+        kinds.join(", ")
+    };
+    let detail = format!(
+        "no Dynamo worker in {} YAML file(s), which hold {held}",
+        inventory.files
+    );
+    Ok(vec![Draft::warn(detail).fix(
+        "name the manifest of the DynamoGraphDeployment or of the worker pods; render Helm charts and kustomizations first",
+    )])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::Status;
+
+    #[test]
+    fn nothing_to_judge_is_said() {
+        let empty = Inventory::default();
+        assert_eq!(run(&empty).unwrap()[0].status, Status::Fail);
+        let mut other = Inventory {
+            files: 2,
+            ..Inventory::default()
+        };
+        other.documents.insert("Service".into(), 2);
+        let drafts = run(&other).unwrap();
+        assert_eq!(drafts[0].status, Status::Warn);
+        assert!(
+            drafts[0].detail.contains("2 Service"),
+            "{}",
+            drafts[0].detail
+        );
+    }
+}

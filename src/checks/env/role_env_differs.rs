@@ -1,0 +1,107 @@
+use crate::check;
+use crate::checks::WorkloadScope;
+use crate::checks::declare::{Draft, Outcome};
+use crate::manifest::workload::{EnvEntry, EnvValue, Worker};
+use crate::observed::Skip;
+use crate::report::SkipReason;
+
+check! {
+    /// The two ends of the KV path have different transport settings.
+    ///
+    /// One finding per variable. Variables that legitimately differ (ports, log levels) are not compared, and settings that
+    /// follow the accelerator (`cuda_copy` on one side, `ze_copy` on the other) are not a difference.
+    ///
+    /// ## Why it matters
+    /// A transfer uses what both ends share. When one end may not use RDMA, or looks for it on other NICs, the pair meets on
+    /// TCP or not at all.
+    ///
+    /// ## Fix
+    /// Set the variable to the same value on both roles, or on neither.
+    "ENV011" "role-env-differs" on Workload {
+        subsystem: Env, kv_path: Supporting, worst: Warn, causes: &[], since: "0.1.0",
+    }
+}
+
+/// Settings that both ends must share.
+pub(crate) const COMPARED: &[&str] = &[
+    "UCX_TLS",
+    "UCX_NET_DEVICES",
+    "UCX_RNDV_SCHEME",
+    "UCX_RNDV_THRESH",
+    "NCCL_SOCKET_IFNAME",
+    "NCCL_IB_DISABLE",
+    "UCX_IB_ADDR_TYPE",
+    "UCX_CUDA_IPC_ENABLE_MNNVL",
+    "SGLANG_DISAGGREGATION_NIXL_BACKEND",
+];
+
+fn run(scope: &WorkloadScope<'_>) -> Outcome {
+    scope.require_kv()?;
+    let (left, right) = scope.sides().ok_or_else(Skip::not_applicable)?;
+    let mut drafts = Vec::new();
+    for name in COMPARED {
+        let (a, b) = (left.env.get(name), right.env.get(name));
+        match (a.map(|e| &e.value), b.map(|e| &e.value)) {
+            (None, None) => {}
+            (Some(EnvValue::Literal(x)), Some(EnvValue::Literal(y))) if same(name, x, y) => {}
+            (Some(EnvValue::Literal(_)) | None, Some(EnvValue::Literal(_)) | None) => {
+                drafts.push(differs(name, (left, a), (right, b)));
+            }
+            // The same reference on both sides gives the same kind of value, each on its own node.
+            (Some(x), Some(y)) if x == y => {}
+            _ => {
+                let detail = format!(
+                    "{name} of {} or {} is known only at run time",
+                    left.name, right.name
+                );
+                drafts.push(
+                    Draft::skipped(Skip::new(SkipReason::Unresolved, detail))
+                        .named("role-env-differs"),
+                );
+            }
+        }
+    }
+    if drafts.is_empty() {
+        drafts.push(Draft::ok(format!(
+            "{} and {} have the same transport settings",
+            left.name, right.name
+        )));
+    }
+    Ok(drafts)
+}
+
+/// Equal, or equal but for the copy transport of the accelerator.
+fn same(name: &str, x: &str, y: &str) -> bool {
+    const COPIES: &[&str] = &["cuda_copy", "ze_copy", "rocm_copy"];
+    let normal = |v: &str| {
+        let mut tokens: Vec<&str> = v
+            .split(',')
+            .map(|t| if COPIES.contains(&t) { "gpu_copy" } else { t })
+            .collect();
+        tokens.sort_unstable();
+        tokens.join(",")
+    };
+    x == y || (name == "UCX_TLS" && normal(x) == normal(y))
+}
+
+fn differs(
+    name: &str,
+    left: (&Worker, Option<&EnvEntry>),
+    right: (&Worker, Option<&EnvEntry>),
+) -> Draft {
+    let words = |(worker, entry): (&Worker, Option<&EnvEntry>)| {
+        let value = match entry.map(|e| &e.value) {
+            Some(EnvValue::Literal(v)) => format!("is {}", crate::sanitise::line(v, 80)),
+            _ => "is not set".to_owned(),
+        };
+        format!("{value} on {} ({})", worker.name, worker.role)
+    };
+    let detail = format!("{name} {} and {}", words(left), words(right));
+    let evidence = [left.1, right.1]
+        .into_iter()
+        .flatten()
+        .map(|e| e.spot.evidence());
+    Draft::warn(detail).with(evidence).fix(format!(
+        "give {name} the same value on both roles, or remove it from both"
+    ))
+}

@@ -1,0 +1,49 @@
+use crate::check;
+use crate::checks::WorkerScope;
+use crate::checks::declare::{Draft, Outcome};
+use crate::manifest::workload::EnvValue;
+use crate::observed::Skip;
+use crate::report::SkipReason;
+
+check! {
+    /// A variable names NICs or GID indexes that the node must have.
+    ///
+    /// A manifest cannot see a node, so here the question is put and left open; `node` answers it.
+    ///
+    /// ## Why it matters
+    /// UCX drops a device that is missing or not ACTIVE with one warning. When none is left, backend creation fails; when
+    /// one is left of eight, all GPUs share it.
+    ///
+    /// ## Fix
+    /// Compare the names with `/sys/class/infiniband` on the nodes that run the workers.
+    ///
+    /// ## Sources
+    /// UCX v1.20.0 `src/ucp/core/ucp_context.c`; NCCL v2.28.9-1 `src/transport/net_ib.cc`.
+    "ENV010" "selected-nics" on Worker {
+        subsystem: Env, kv_path: Required, worst: Skipped, causes: &[], since: "0.1.0",
+    }
+}
+
+/// Variables that name something of the node.
+const NAMING: &[&str] = &["UCX_NET_DEVICES", "NCCL_IB_HCA", "UCX_IB_GID_INDEX"];
+
+fn run(scope: &WorkerScope<'_>) -> Outcome {
+    scope.require_kv()?;
+    let named: Vec<_> = NAMING
+        .iter()
+        .filter_map(|name| scope.worker.env.get(name).map(|entry| (name, entry)))
+        .filter(|(_, e)| !matches!(&e.value, EnvValue::Literal(v) if v == "all" || v == "auto" || v.is_empty()))
+        .collect();
+    if named.is_empty() {
+        return Err(Skip::not_applicable());
+    }
+    let names: Vec<&str> = named.iter().map(|(name, _)| **name).collect();
+    let detail = format!(
+        "{} name things of the node; whether they exist and are ACTIVE there is not in a manifest: run `node` on the pod",
+        names.join(", ")
+    );
+    let evidence = named.iter().map(|(_, entry)| entry.spot.evidence());
+    Ok(vec![
+        Draft::skipped(Skip::new(SkipReason::NotCollected, detail)).with(evidence),
+    ])
+}

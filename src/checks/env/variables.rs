@@ -1,0 +1,107 @@
+use crate::catalogue::{self, Scope, Variable};
+use crate::check;
+use crate::checks::WorkerScope;
+use crate::checks::declare::{Draft, Outcome};
+use crate::judge::{self, context::Context};
+use crate::manifest::workload::{EnvEntry, EnvValue};
+use crate::observed::Skip;
+use crate::report::{KvPath, SkipReason};
+use crate::sanitise;
+
+check! {
+    /// A transport variable has a value that breaks or degrades the path it governs.
+    ///
+    /// One finding per variable that is set, named `env:<VARIABLE>`. The value is judged in the context of its worker: its
+    /// GPUs, its RDMA resources, its KV backend, its nodes. `explain VARIABLE` says what a variable does, and
+    /// `explain VARIABLE=VALUE` judges a value on the spot. Whether a named NIC exists is for a node to say, and a check of
+    /// its own.
+    ///
+    /// ## Why it matters
+    /// A wrong value is rarely an error message. UCX drops a device or a transport it does not know with one warning and
+    /// goes on with what is left, often TCP.
+    ///
+    /// ## Fix
+    /// Every finding says what to write instead. For UCX and NCCL, unset is the good default.
+    "ENV002" "env-variable" on Worker {
+        subsystem: Env, kv_path: Required, worst: Fail, causes: &[], since: "0.1.0",
+    }
+}
+
+/// At most this many characters of a value are repeated in a sentence.
+const SHOWN: usize = 120;
+
+fn run(scope: &WorkerScope<'_>) -> Outcome {
+    let context = scope.context();
+    let drafts = scope.worker.env.iter().filter_map(|(name, entry)| {
+        let variable = catalogue::find(name)?;
+        let draft = match applies(scope, variable) {
+            Ok(()) => judged(variable, entry, &context),
+            Err(why) => Draft::ok(format!("{}: not applicable, {why}", shown(variable, entry)))
+                .on_kv_path(KvPath::Off),
+        };
+        Some(
+            draft
+                .named(format!("env:{name}"))
+                .with([entry.spot.evidence()]),
+        )
+    });
+    Ok(drafts.collect())
+}
+
+/// Nothing is demanded of a graph it does not apply to.
+fn applies(scope: &WorkerScope<'_>, variable: &Variable) -> Result<(), &'static str> {
+    if scope.workload.mocker {
+        return Err("the mocker moves no KV");
+    }
+    if scope.workload.disaggregated {
+        return Ok(());
+    }
+    if scope.worker.nodes > 1 && variable.scope == Scope::Collectives {
+        return Ok(());
+    }
+    Err(if scope.worker.nodes > 1 {
+        "the graph is aggregated and moves no KV between workers"
+    } else {
+        "the graph is aggregated on one node: no KV and no rank leaves it"
+    })
+}
+
+fn judged(variable: &Variable, entry: &EnvEntry, context: &Context) -> Draft {
+    let carries_kv = variable.scope == Scope::Kv;
+    let path = if carries_kv {
+        KvPath::Required
+    } else {
+        KvPath::Off
+    };
+    let shown = shown(variable, entry);
+    match &entry.value {
+        EnvValue::Literal(value) => {
+            let verdict = judge::judge(variable.name, Some(value), context);
+            let mut draft =
+                Draft::new(verdict.status, format!("{shown}: {}", verdict.reason)).on_kv_path(path);
+            draft.fix = verdict.fix;
+            draft
+        }
+        EnvValue::ValueFrom | EnvValue::Dynamic => {
+            let what = format!("{shown}, so its value is known only to the running worker");
+            Draft::skipped(Skip::new(SkipReason::Unresolved, what)).on_kv_path(path)
+        }
+        EnvValue::Withheld => {
+            let what = format!("{shown}: it may carry credentials and is neither shown nor judged");
+            Draft::skipped(Skip::new(SkipReason::NotCollected, what)).on_kv_path(KvPath::Off)
+        }
+    }
+}
+
+fn shown(variable: &Variable, entry: &EnvEntry) -> String {
+    let name = variable.name;
+    match &entry.value {
+        EnvValue::Literal(value) if value.is_empty() => {
+            format!("{name} is set to the empty string")
+        }
+        EnvValue::Literal(value) => format!("{name}={}", sanitise::line(value, SHOWN)),
+        EnvValue::ValueFrom => format!("{name} is taken from a field or object outside this input"),
+        EnvValue::Dynamic => format!("{name} is computed when the container starts"),
+        EnvValue::Withheld => format!("{name} is set"),
+    }
+}

@@ -1,0 +1,30 @@
+use crate::check;
+use crate::checks::WorkerScope;
+use crate::checks::declare::Outcome;
+use crate::observed::Skip;
+use crate::report::SkipReason;
+
+check! {
+    /// A resource claim refers to a template that the input does not hold.
+    ///
+    /// ## Why it matters
+    /// The template says whether the claim is an RDMA device, a ComputeDomain channel or something else. Without it the
+    /// reach of the pod is not known.
+    ///
+    /// ## Fix
+    /// Name the directory that also holds the ResourceClaimTemplate or the ComputeDomain, and replace placeholders.
+    "K8S015" "claim-unresolved" on Worker {
+        subsystem: Kubernetes, kv_path: Required, worst: Skipped, causes: &[], since: "0.1.0",
+    }
+}
+
+fn run(scope: &WorkerScope<'_>) -> Outcome {
+    scope.require_kv()?;
+    match scope.worker.unresolved_claims.as_slice() {
+        [] => Err(Skip::not_applicable()),
+        claims => {
+            let detail = format!("the template of {} is not in this input", claims.join(", "));
+            Err(Skip::new(SkipReason::Unresolved, detail))
+        }
+    }
+}

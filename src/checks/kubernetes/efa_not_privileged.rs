@@ -1,0 +1,50 @@
+use crate::check;
+use crate::checks::WorkerScope;
+use crate::checks::declare::{Draft, Outcome};
+use crate::observed::Skip;
+
+check! {
+    /// A pod with EFA devices is not privileged.
+    ///
+    /// ## Why it matters
+    /// The EFA guide calls `privileged: true` required: registering GPU memory with the device fails without it, and
+    /// IPC_LOCK alone is said not to be enough.
+    ///
+    /// ## Fix
+    /// Set `privileged: true` on prefill and decode containers, or prove with a transfer that your nodes do without.
+    ///
+    /// ## Sources
+    /// Dynamo guide "EFA on AWS"; ai-dynamo/dynamo PR#9521.
+    "K8S010" "efa-not-privileged" on Worker {
+        subsystem: Kubernetes, kv_path: Supporting, worst: Warn, causes: &[], since: "0.1.0",
+    }
+}
+
+fn run(scope: &WorkerScope<'_>) -> Outcome {
+    scope.require_kv()?;
+    let worker = scope.worker;
+    if !worker.efa() {
+        return Err(Skip::not_applicable());
+    }
+    let seen = [worker.resources_spot.evidence()];
+    if worker.privileged {
+        return Ok(vec![
+            Draft::ok("the EFA container is privileged").with(seen),
+        ]);
+    }
+    let held = if worker.ipc_lock {
+        "has IPC_LOCK only"
+    } else {
+        "has neither privileged nor IPC_LOCK"
+    };
+    let detail = format!(
+        "the EFA container {held}; the guide requires privileged: true to register GPU memory"
+    );
+    let paste = "securityContext:\n  privileged: true";
+    Ok(vec![
+        Draft::warn(detail)
+            .with(seen)
+            .fix("set privileged: true on the container")
+            .paste(paste),
+    ])
+}

@@ -1,0 +1,58 @@
+use crate::check;
+use crate::checks::WorkerScope;
+use crate::checks::declare::{Draft, Outcome};
+use crate::observed::Skip;
+
+check! {
+    /// GKE RDMA networks are requested without the annotation that attaches them, or the reverse.
+    ///
+    /// ## Why it matters
+    /// On GKE the resource and the annotation `networking.gke.io/interfaces` belong together: without the annotation the pod
+    /// has no RDMA interface, and without the resource the interface is not granted.
+    ///
+    /// ## Fix
+    /// Set both: `networking.gke.io.networks/rdma-N` in the container's limits, and the interfaces in the pod's annotations.
+    ///
+    /// ## Sources
+    /// NVIDIA/aicr PR#2248.
+    "K8S004" "gke-network-annotation" on Worker {
+        subsystem: Kubernetes, kv_path: Required, worst: Fail, causes: &[], since: "0.1.0",
+    }
+}
+
+fn run(scope: &WorkerScope<'_>) -> Outcome {
+    scope.require_kv()?;
+    let worker = scope.worker;
+    let resource = worker
+        .rdma_resources
+        .keys()
+        .any(|k| k.starts_with("networking.gke.io.networks/"));
+    let annotation = worker
+        .net_annotations
+        .iter()
+        .any(|a| a == "networking.gke.io/interfaces");
+    let (present, absent) = match (resource, annotation) {
+        (false, false) => return Err(Skip::not_applicable()),
+        (true, true) => {
+            return Ok(vec![Draft::ok(
+                "GKE RDMA networks are requested and attached",
+            )]);
+        }
+        (true, false) => (
+            "networking.gke.io.networks/* resources",
+            "the annotation networking.gke.io/interfaces",
+        ),
+        (false, true) => (
+            "the annotation networking.gke.io/interfaces",
+            "networking.gke.io.networks/* resources",
+        ),
+    };
+    let draft = Draft::fail(format!(
+        "the pod has {present} but not {absent}: no RDMA network reaches the container"
+    ));
+    Ok(vec![
+        draft
+            .with([worker.resources_spot.evidence()])
+            .fix(format!("add {absent}")),
+    ])
+}

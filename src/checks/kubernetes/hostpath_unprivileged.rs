@@ -1,0 +1,42 @@
+use crate::check;
+use crate::checks::WorkerScope;
+use crate::checks::declare::{Draft, Outcome};
+use crate::observed::Skip;
+
+check! {
+    /// The host's /dev/infiniband is mounted into a container that is not privileged.
+    ///
+    /// ## Why it matters
+    /// A mount shows the device nodes; the device cgroup decides which may be opened, and that is only what a device plugin
+    /// granted. UCX sees all devices and fails to open most of them.
+    ///
+    /// ## Fix
+    /// Request the devices through the device plugin and drop the mount, or set `privileged: true`.
+    ///
+    /// ## Sources
+    /// smg-project/smg PR#1762.
+    "K8S012" "hostpath-unprivileged" on Worker {
+        subsystem: Kubernetes, kv_path: Supporting, worst: Warn, causes: &[], since: "0.1.0",
+    }
+}
+
+fn run(scope: &WorkerScope<'_>) -> Outcome {
+    scope.require_kv()?;
+    let worker = scope.worker;
+    if !worker.infiniband_hostpath {
+        return Err(Skip::not_applicable());
+    }
+    if worker.privileged {
+        return Ok(vec![Draft::ok(
+            "/dev/infiniband is mounted into a privileged container",
+        )]);
+    }
+    let detail = "/dev/infiniband of the host is mounted, and the container is not privileged: the device cgroup lets it \
+                  open only what a device plugin granted";
+    let fix = "request the devices through the device plugin, or set privileged: true";
+    Ok(vec![
+        Draft::warn(detail)
+            .with([worker.resources_spot.evidence()])
+            .fix(fix),
+    ])
+}

@@ -1,0 +1,42 @@
+use crate::check;
+use crate::checks::WorkerScope;
+use crate::checks::declare::{Draft, Outcome};
+use crate::observed::Skip;
+
+check! {
+    /// IPC_LOCK is added to a container that does not run as root.
+    ///
+    /// ## Why it matters
+    /// Kubernetes adds capabilities to the bounding set; a process that is not root has none of them in effect, so the limit
+    /// on locked memory still applies.
+    ///
+    /// ## Fix
+    /// Run the container as root (`runAsUser: 0`), or raise the runtime's LimitMEMLOCK on the nodes.
+    ///
+    /// ## Sources
+    /// NVIDIA/nvidia-container-toolkit#2037 (measured: CapEff 0); NVIDIA/nvcf PR#1353.
+    "K8S008" "ipc-lock-inert" on Worker {
+        subsystem: Kubernetes, kv_path: Supporting, worst: Warn, causes: &[], since: "0.1.0",
+    }
+}
+
+fn run(scope: &WorkerScope<'_>) -> Outcome {
+    scope.require_kv()?;
+    let worker = scope.worker;
+    match worker.run_as_user {
+        Some(user)
+            if user != 0 && worker.ipc_lock && !worker.privileged && worker.rdma_requested() =>
+        {
+            let detail = format!(
+                "IPC_LOCK is added, but the container runs as user {user}: the capability is not in effect"
+            );
+            let fix = "set runAsUser: 0, or raise LimitMEMLOCK of the container runtime";
+            Ok(vec![
+                Draft::warn(detail)
+                    .with([worker.resources_spot.evidence()])
+                    .fix(fix),
+            ])
+        }
+        _ => Err(Skip::not_applicable()),
+    }
+}
