@@ -1,0 +1,33 @@
+# Every task of this repository. `just` lists them.
+
+default:
+    @just --list
+
+# What the gate runs.
+ci:
+    bash .ci/run
+
+# Formatting. rustfmt does not see modules that a macro declares, so the check files are named.
+fmt:
+    cargo fmt
+    rustfmt --edition 2024 src/checks/*/*.rs
+
+# Lints.
+lint:
+    cargo clippy --all-targets -- -D warnings
+
+# All tests.
+test:
+    cargo test
+
+# Rewrites the documentation that is made from the code.
+docs:
+    UPDATE=1 cargo test --lib docs
+
+# Speed and memory of `env` over a tree of 294 manifests.
+bench:
+    bash benches/env.sh
+
+# The published binary.
+dist:
+    cargo build --profile dist

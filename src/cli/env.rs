@@ -1,0 +1,38 @@
+//! `env`: manifests in, report out. Reads files and nothing else.
+
+use super::ReportArguments;
+use crate::manifest::view;
+use crate::report::{ExitCode, Report};
+use crate::{checks, input};
+use clap::Args;
+use std::path::PathBuf;
+
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    /// Manifest files, directories, kustomizations, or `-` for standard input.
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    #[command(flatten)]
+    report: ReportArguments,
+}
+
+impl Arguments {
+    pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
+        let inventory = input::read(&self.paths);
+        let findings = checks::run(&inventory, &[]);
+        let workloads = inventory
+            .workloads
+            .iter()
+            .enumerate()
+            .map(|(i, w)| view::workload(w, i + 1))
+            .collect();
+        let report = Report::new(
+            "env",
+            workloads,
+            findings,
+            inventory.errors,
+            inventory.notes,
+        );
+        self.report.finish(&report)
+    }
+}

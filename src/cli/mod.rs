@@ -1,0 +1,112 @@
+//! The command line: one function per subcommand, all with the same three steps: collect, evaluate, render.
+
+mod demo;
+mod env;
+mod explain;
+
+use crate::render::{json, text};
+use crate::report::{ExitCode, Report};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::io::{self, IsTerminal, Write};
+
+/// Says whether a disaggregated LLM deployment (NVIDIA Dynamo) may trust its interconnect, or what to fix first.
+///
+/// Read-only: nothing in the cluster is ever changed. Only catalogued transport variables are ever shown.
+#[derive(Debug, Parser)]
+#[command(name = "dynamo-interconnect-check", version, max_term_width = 100)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Judge the transport settings of manifests: files, directories, kustomizations, or `-` for standard input.
+    Env(env::Arguments),
+    /// Say what a check or variable means, or judge `VARIABLE=VALUE` on the spot.
+    Explain(explain::Arguments),
+    /// Replay a recorded deployment that is built into this binary, and show the whole report.
+    Demo(demo::Arguments),
+}
+
+/// What every command that reports understands.
+#[derive(Debug, Args)]
+struct ReportArguments {
+    /// Output format; text on a terminal, json on a pipe.
+    #[arg(short, long, value_enum)]
+    output: Option<Format>,
+    /// Show every check, not only what to fix.
+    #[arg(short, long)]
+    verbose: bool,
+    /// Exit with 1 for a warn as well.
+    #[arg(long)]
+    strict: bool,
+    /// Exit with 3 unless every deployment is trusted (its KV lane was proven).
+    #[arg(long)]
+    require_trusted: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For people.
+    Text,
+    /// For programs; docs/report.schema.json describes it.
+    Json,
+}
+
+impl Format {
+    fn or_by_stream(choice: Option<Self>) -> Self {
+        choice.unwrap_or(if io::stdout().is_terminal() {
+            Self::Text
+        } else {
+            Self::Json
+        })
+    }
+}
+
+impl Cli {
+    /// Runs the command and says how it ended.
+    ///
+    /// # Errors
+    /// When the output cannot be written. A reader that went away (`| head`) is not an error.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        match self.command {
+            Command::Env(arguments) => arguments.run(),
+            Command::Explain(arguments) => arguments.run(),
+            Command::Demo(arguments) => arguments.run(),
+        }
+    }
+}
+
+impl ReportArguments {
+    fn finish(&self, report: &Report) -> anyhow::Result<ExitCode> {
+        let bytes = match Format::or_by_stream(self.output) {
+            Format::Json => json::render(report),
+            Format::Text => text::render(
+                report,
+                text::Options {
+                    verbose: self.verbose,
+                    width: width(),
+                },
+            ),
+        };
+        print(&bytes)?;
+        Ok(report.exit_code(self.strict, self.require_trusted))
+    }
+}
+
+/// Columns of the terminal; 100 on a pipe, so that text does not depend on who reads it.
+fn width() -> usize {
+    terminal_size::terminal_size().map_or(100, |(terminal_size::Width(columns), _)| {
+        usize::from(columns)
+    })
+}
+
+/// Writes to standard output, without colour where it does not belong.
+fn print(bytes: &str) -> anyhow::Result<()> {
+    let mut out = anstream::stdout().lock();
+    match out.write_all(bytes.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => Ok(other?),
+    }
+}

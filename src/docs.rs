@@ -1,0 +1,121 @@
+//! Documentation that is made from the code, and checked against it.
+//!
+//! `UPDATE=1 cargo test --lib docs` rewrites the files; without it a difference fails.
+
+use crate::report::{ExitCode, Report};
+use crate::{ask, catalogue, checks};
+use std::fmt::Write;
+use std::path::Path;
+
+const HEAD: &str = "<!-- Made from the code by `just docs`; edits here are lost. -->\n\n";
+
+/// Compares a generated file with the committed one, or writes it.
+fn hold(path: &str, text: &str) {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(&file, text).unwrap();
+        return;
+    }
+    let committed = std::fs::read_to_string(&file).unwrap_or_default();
+    assert!(
+        committed == text,
+        "{path} is out of date: run `UPDATE=1 cargo test --lib docs` and commit the result"
+    );
+}
+
+#[test]
+fn checks_page() {
+    let mut out = format!(
+        "{HEAD}# Checks\n\n| id | name | worst | part in trust | problem |\n|---|---|---|---|---|\n"
+    );
+    for c in checks::ALL {
+        let anchor = c.id.to_lowercase();
+        let part = format!("{:?}", c.kv_path).to_lowercase();
+        let _ = writeln!(
+            out,
+            "| [{}](#{anchor}) | {} | {} | {part} | {} |",
+            c.id,
+            c.name,
+            c.worst,
+            c.problem()
+        );
+    }
+    out.push_str(
+        "\n`required`: a fail makes the deployment untrusted, a skip prevents trusted. `supporting`: a fail counts, a skip \
+         does not. `off`: does not carry KV.\n",
+    );
+    for c in checks::ALL {
+        let _ = write!(
+            out,
+            "\n<a id=\"{}\"></a>\n## {} {}\n\n",
+            c.id.to_lowercase(),
+            c.id,
+            c.name
+        );
+        let _ = writeln!(out, "{}", c.documentation().replace("\n## ", "\n### "));
+        let _ = writeln!(out, "\nSince {}.", c.since);
+    }
+    hold("docs/checks.md", &out);
+}
+
+#[test]
+fn variables_page() {
+    let mut out = format!(
+        "{HEAD}# Variables\n\nThe catalogue is also the allow-list: a variable that is not here is never shown and never \
+         stored. `explain VARIABLE=VALUE` judges a value.\n"
+    );
+    let mut owner = None;
+    for v in catalogue::all() {
+        if owner != Some(v.owner) {
+            owner = Some(v.owner);
+            let _ = write!(out, "\n## {}\n", v.owner);
+        }
+        let _ = write!(out, "\n### {}\n\n{}\n\n", v.name, v.meaning);
+        let _ = writeln!(out, "| takes | default | source |\n|---|---|---|");
+        let cell = |s: &str| s.replace('|', "\\|");
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} |",
+            cell(&v.kind.to_string()),
+            cell(v.default),
+            cell(v.source)
+        );
+    }
+    hold("docs/variables.md", &out);
+}
+
+#[test]
+fn exit_codes_page() {
+    let mut out = format!("{HEAD}# Exit codes\n\n| code | meaning |\n|---|---|\n");
+    for code in ExitCode::ALL {
+        let _ = writeln!(out, "| {} | {} |", code as u8, code.meaning());
+    }
+    out.push_str(
+        "\nWhere rules meet, 2 and 4 come first, and 1 wins over 3. `--strict` and `--require-trusted` change the exit code \
+         only, never a status or `trust`. `not-applicable` with `--require-trusted` is 3. `demo` always ends with 0: it \
+         reports on a recording.\n",
+    );
+    hold("docs/exit-codes.md", &out);
+}
+
+#[test]
+fn reads_page() {
+    let mut out = format!(
+        "{HEAD}# What is read\n\nEverything the tool may read inside a container or on a host.\n\n"
+    );
+    out.push_str("| id | read |\n|---|---|\n");
+    for ask in ask::ALL {
+        let _ = writeln!(out, "| {} | `{}` |", ask.id, ask.shown_as);
+    }
+    hold("docs/reads.md", &out);
+}
+
+#[test]
+fn report_schema() {
+    let schema = schemars::schema_for!(Report);
+    hold(
+        "docs/report.schema.json",
+        &crate::render::json::render(&schema),
+    );
+}

@@ -1,0 +1,4 @@
+//! Report to bytes, one format per file. Pure: nothing here reads the world or prints.
+
+pub mod json;
+pub mod text;

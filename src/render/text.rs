@@ -1,0 +1,312 @@
+//! The text a person reads: the answer, the reason, the fix, then the evidence, as a compiler would show it.
+//!
+//! Words carry the status and colour only supports them, so the text can be pasted into a ticket.
+
+use crate::report::{Evidence, Finding, Fix, Report, SkipReason, Status, Trust, WorkloadReport};
+use crate::target::Target;
+use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+use anstyle::{AnsiColor, Style};
+use std::fmt::Write;
+
+/// How to draw.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// Show every finding, not only what to fix.
+    pub verbose: bool,
+    /// Columns to wrap at.
+    pub width: usize,
+}
+
+/// Widest line that is still pleasant to read.
+const WIDEST: usize = 100;
+/// At most this many fixes are drawn in full; `--verbose` draws all.
+const FIXES: usize = 12;
+
+/// Draws a report. Escape sequences for colour are always in it; the caller's stream strips them where they do not
+/// belong.
+pub fn render(report: &Report, options: Options) -> String {
+    let mut out = String::new();
+    let width = options.width.clamp(40, WIDEST);
+    headline(&mut out, report, width);
+    workloads(&mut out, report, options);
+    let limit = if options.verbose { usize::MAX } else { FIXES };
+    for (title, status) in [("Fix first", Status::Fail), ("Worth a look", Status::Warn)] {
+        let fixes: Vec<_> = report
+            .fix_first
+            .iter()
+            .enumerate()
+            .filter(|(_, f)| f.status == status)
+            .collect();
+        if fixes.is_empty() {
+            continue;
+        }
+        let _ = writeln!(out, "{}", styled(title, Style::new().bold()));
+        for (i, fix) in fixes.iter().take(limit) {
+            one_fix(&mut out, i + 1, fix, report, width);
+        }
+        if fixes.len() > limit {
+            let _ = writeln!(
+                out,
+                "    and {} more: --verbose shows all",
+                fixes.len() - limit
+            );
+        }
+        out.push('\n');
+    }
+    if options.verbose {
+        all_findings(&mut out, &report.checks, width);
+    }
+    for error in &report.errors {
+        let word = styled("error", colour(Status::Fail));
+        let _ = writeln!(out, "{word}: {}:", error.object);
+        paragraph(&mut out, &error.message, "    ", width);
+    }
+    notes(&mut out, report, options, width);
+    coverage(&mut out, report, options, width);
+    out
+}
+
+fn headline(out: &mut String, report: &Report, width: usize) {
+    let (words, style) = match report.trust {
+        Trust::Trusted => ("TRUSTED", colour(Status::Ok)),
+        Trust::NotApplicable => ("NOT APPLICABLE", Style::new().bold()),
+        Trust::Unproven => ("NOT PROVEN", colour(Status::Warn)),
+        Trust::Untrusted => ("NOT TRUSTED", colour(Status::Fail)),
+    };
+    let _ = writeln!(out, "{}", styled(words, style));
+    paragraph(out, &report.verdict, "", width);
+    out.push('\n');
+}
+
+fn workloads(out: &mut String, report: &Report, options: Options) {
+    /// More deployments than this are summed up, unless something is wrong with them.
+    const LISTED: usize = 10;
+    let many = report.workloads.len() > LISTED && !options.verbose;
+    let mut hidden = 0;
+    for workload in &report.workloads {
+        if many && workload.trust < Trust::Untrusted {
+            hidden += 1;
+            continue;
+        }
+        let _ = writeln!(out, "{}", one_workload(workload));
+    }
+    if hidden > 0 {
+        let _ = writeln!(
+            out,
+            "and {hidden} more without a fail: --verbose lists them"
+        );
+    }
+    if !report.workloads.is_empty() {
+        out.push('\n');
+    }
+}
+
+fn one_workload(w: &WorkloadReport) -> String {
+    let workers: Vec<String> = w
+        .workers
+        .iter()
+        .map(|k| {
+            let mut words = format!("{} x {}", k.replicas, k.role);
+            if k.role != k.name {
+                let _ = write!(words, " {}", k.name);
+            }
+            let mut parts = Vec::new();
+            parts.extend(k.engine.clone());
+            parts.extend(
+                k.gpus
+                    .map(|n| format!("{n} GPU{}", if n == 1 { "" } else { "s" })),
+            );
+            parts.extend((k.nodes > 1).then(|| format!("{} nodes", k.nodes)));
+            parts.extend((!k.reach.is_empty()).then(|| k.reach.join("+")));
+            if parts.is_empty() {
+                words
+            } else {
+                format!("{words} ({})", parts.join(", "))
+            }
+        })
+        .collect();
+    let name = styled(&w.name, Style::new().bold());
+    format!(
+        "{name}  {}  {}:{}\n    {}",
+        w.trust.word(),
+        w.source.path,
+        w.source.line,
+        workers.join("\n    ")
+    )
+}
+
+fn one_fix(out: &mut String, number: usize, fix: &Fix, report: &Report, width: usize) {
+    let word = styled(fix.status.word(), colour(fix.status));
+    let many = report.workloads.len() > 1;
+    let mut on = place(&fix.target, many);
+    for also in &fix.also {
+        let _ = write!(on, ", {}", place(also, false));
+    }
+    let _ = writeln!(
+        out,
+        "{number:>2}  {word}  {}  {on}  [{}]",
+        styled(&fix.name, Style::new().bold()),
+        fix.id
+    );
+    paragraph(out, &fix.detail, "    ", width);
+    for evidence in fix.evidence.iter().take(2) {
+        excerpt(out, evidence);
+    }
+    if let Some(action) = &fix.fix {
+        paragraph(out, &format!("fix: {action}"), "    ", width);
+    }
+    if let Some(paste) = &fix.paste {
+        let _ = writeln!(out, "    paste:");
+        for line in paste.lines() {
+            let _ = writeln!(out, "        {line}");
+        }
+    }
+    if !fix.consequences.is_empty() {
+        let list: Vec<String> = fix
+            .consequences
+            .iter()
+            .map(|c| format!("{} ({})", c.name, place(&c.target, false)))
+            .collect();
+        paragraph(
+            out,
+            &format!("follows from it: {}", list.join(", ")),
+            "    ",
+            width,
+        );
+    }
+    out.push('\n');
+}
+
+fn place(target: &Target, with_workload: bool) -> String {
+    let name = if with_workload {
+        target.to_string()
+    } else {
+        target.name.clone()
+    };
+    match &target.role {
+        Some(role) if *role != target.name && !target.name.starts_with(&format!("{role}-")) => {
+            format!("{name} ({role})")
+        }
+        _ => name,
+    }
+}
+
+/// The lines of evidence. A manifest's get position and caret; a machine's are quoted under the read that gave them.
+fn excerpt(out: &mut String, evidence: &Evidence) {
+    let (Some(path), Some(line)) = (&evidence.path, evidence.line) else {
+        let _ = writeln!(out, "      {}", evidence.ask.as_deref().unwrap_or_default());
+        for line in evidence.excerpt.lines() {
+            let _ = writeln!(out, "        | {line}");
+        }
+        return;
+    };
+    let first = evidence.excerpt.lines().next().unwrap_or_default();
+    let start = first
+        .find(|c: char| !matches!(c, ' ' | '.' | '-'))
+        .unwrap_or(0);
+    let end = first.strip_suffix(" ...").unwrap_or(first).len().max(start);
+    let snippet = Snippet::source(evidence.excerpt.as_str())
+        .line_start(line as usize)
+        .path(path.as_str())
+        .annotation(AnnotationKind::Primary.span(start..end));
+    let drawn = Renderer::styled().render(&[Group::with_level(Level::ERROR).element(snippet)]);
+    for line in drawn.lines() {
+        let _ = writeln!(out, "    {line}");
+    }
+}
+
+fn all_findings(out: &mut String, checks: &[Finding], width: usize) {
+    let _ = writeln!(out, "{}", styled("All checks", Style::new().bold()));
+    let mut last = None;
+    for finding in checks {
+        if last != Some(&finding.target) {
+            let _ = writeln!(out, "  {}", place(&finding.target, true));
+            last = Some(&finding.target);
+        }
+        let word = styled(&format!("{:<7}", finding.status), colour(finding.status));
+        let reason = finding
+            .reason
+            .map_or(String::new(), |r| format!(" ({})", r.word()));
+        let _ = writeln!(out, "    {word} {}{reason}  [{}]", finding.name, finding.id);
+        paragraph(out, &finding.detail, "            ", width);
+    }
+    out.push('\n');
+}
+
+fn notes(out: &mut String, report: &Report, options: Options, width: usize) {
+    const SHOWN: usize = 5;
+    let limit = if options.verbose { usize::MAX } else { SHOWN };
+    for note in report.notes.iter().take(limit) {
+        paragraph(
+            out,
+            &format!("note: {}: {}", note.object, note.message),
+            "",
+            width,
+        );
+    }
+    if report.notes.len() > limit {
+        let _ = writeln!(
+            out,
+            "and {} more notes: --verbose shows all",
+            report.notes.len() - limit
+        );
+    }
+}
+
+fn coverage(out: &mut String, report: &Report, options: Options, width: usize) {
+    let c = &report.coverage;
+    let n = &report.counts;
+    let mut line = format!(
+        "Observed {} of {} checks: {} ok, {} warn, {} fail, {} skipped.",
+        c.observed, c.applicable, n.ok, n.warn, n.fail, n.skipped
+    );
+    let skipped: Vec<&Finding> = report
+        .checks
+        .iter()
+        .filter(|f| f.status == Status::Skipped && f.reason != Some(SkipReason::NotApplicable))
+        .collect();
+    if !options.verbose && !skipped.is_empty() {
+        let mut names: Vec<String> = Vec::new();
+        for f in skipped {
+            let name = format!("{} ({})", f.name, f.reason.map_or("", SkipReason::word));
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        let more = names.len().saturating_sub(4);
+        names.truncate(4);
+        let _ = write!(line, " Not seen: {}", names.join(", "));
+        if more > 0 {
+            let _ = write!(line, " and {more} more");
+        }
+        line.push_str(". --verbose shows all.");
+    }
+    paragraph(out, &line, "", width);
+}
+
+/// Wraps at blanks.
+fn paragraph(out: &mut String, text: &str, indent: &str, width: usize) {
+    for line in text.lines() {
+        let options = textwrap::Options::new(width)
+            .initial_indent(indent)
+            .subsequent_indent(indent)
+            .break_words(false);
+        for wrapped in textwrap::wrap(line, options) {
+            let _ = writeln!(out, "{wrapped}");
+        }
+    }
+}
+
+fn colour(status: Status) -> Style {
+    let colour = match status {
+        Status::Ok => AnsiColor::Green,
+        Status::Skipped => AnsiColor::Cyan,
+        Status::Warn => AnsiColor::Yellow,
+        Status::Fail => AnsiColor::Red,
+    };
+    colour.on_default().bold()
+}
+
+fn styled(text: &str, style: Style) -> String {
+    format!("{style}{text}{style:#}")
+}

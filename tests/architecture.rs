@@ -1,0 +1,112 @@
+//! Holds the import rule of `src/lib.rs`: a layer imports only lower layers, and the layers that decide never touch the
+//! world. Reads the sources as text, up to their `#[cfg(test)]`.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Layer of each top-level module. `lib.rs`, `main.rs` see everything.
+const LAYERS: &[(u8, &[&str])] = &[
+    (
+        0,
+        &[
+            "report",
+            "target",
+            "observed",
+            "source",
+            "sanitise",
+            "catalogue",
+            "ask",
+            "snapshot",
+        ],
+    ),
+    (1, &["manifest", "facts"]),
+    (2, &["judge", "checks"]),
+    (3, &["input", "kustomize"]),
+    (4, &["render"]),
+    (5, &["cli"]),
+];
+
+/// Names that only layers 3 and 5 may use.
+const WORLD: &[&str] = &[
+    "std::fs",
+    "std::process",
+    "std::env",
+    "std::net",
+    "SystemTime",
+    "Instant::now",
+    "tokio",
+    "kube::",
+];
+
+fn sources(dir: &Path, out: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(dir).unwrap().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            sources(&path, out);
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            out.push(path);
+        }
+    }
+}
+
+#[test]
+fn a_layer_imports_only_lower_layers() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let layer: BTreeMap<&str, u8> = LAYERS
+        .iter()
+        .flat_map(|(n, names)| names.iter().map(|m| (*m, *n)))
+        .collect();
+    let mut files = Vec::new();
+    sources(&root, &mut files);
+    let mut wrong = Vec::new();
+    let mut seen = 0;
+    for file in files {
+        let relative = file
+            .strip_prefix(&root)
+            .unwrap()
+            .to_string_lossy()
+            .into_owned();
+        let module = relative.split(['/', '.']).next().unwrap().to_owned();
+        if matches!(module.as_str(), "lib" | "main" | "docs") || relative.ends_with("testing.rs") {
+            continue;
+        }
+        let own = *layer
+            .get(module.as_str())
+            .unwrap_or_else(|| panic!("{module} has no layer: add it to LAYERS"));
+        seen += 1;
+        let text = fs::read_to_string(&file).unwrap();
+        let code = text.split("#[cfg(test)]\nmod tests").next().unwrap();
+        for (number, line) in code.lines().enumerate() {
+            let line = line.split("//").next().unwrap();
+            for part in line.split("crate::").skip(1) {
+                let name: String = part
+                    .chars()
+                    .take_while(|c| c.is_alphanumeric() || *c == '_')
+                    .collect();
+                // The manifest model is what checks judge, and rendering shows reports: both are allowed downwards only.
+                if let Some(other) = layer.get(name.as_str())
+                    && *other > own
+                {
+                    wrong.push(format!(
+                        "{relative}:{}: {module} (layer {own}) uses {name} (layer {other})",
+                        number + 1
+                    ));
+                }
+                if own == 4 && layer.get(name.as_str()) == Some(&3) {
+                    wrong.push(format!("{relative}:{}: rendering uses {name}", number + 1));
+                }
+            }
+            if matches!(own, 0 | 1 | 2 | 4) {
+                for world in WORLD.iter().filter(|w| line.contains(**w)) {
+                    wrong.push(format!(
+                        "{relative}:{}: layer {own} names {world}",
+                        number + 1
+                    ));
+                }
+            }
+        }
+    }
+    assert!(seen > 20, "only {seen} files were looked at");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

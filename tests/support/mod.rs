@@ -1,0 +1,26 @@
+//! Where genuine recipes and outputs are, when they are at hand. They belong to others and are never copied here.
+
+use std::path::{Path, PathBuf};
+
+/// The directory that `variable` names, else `fallback` beside the repository. None, said aloud, when neither is there.
+pub fn folder(variable: &str, fallback: &str) -> Option<PathBuf> {
+    let named = std::env::var_os(variable).map(PathBuf::from);
+    if let Some(path) = &named {
+        assert!(
+            path.is_dir(),
+            "{variable} names {}, which is no directory",
+            path.display()
+        );
+    }
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join(fallback);
+    let found = named.or_else(|| beside.is_dir().then_some(beside));
+    if found.is_none() {
+        eprintln!("SKIPPED: {variable} is not set and {fallback} is not beside the repository");
+    }
+    found
+}
+
+/// Genuine recipes and tool outputs.
+pub fn corpus() -> Option<PathBuf> {
+    folder("INTERCONNECT_CORPUS", "../shared/corpus")
+}
