@@ -28,7 +28,10 @@ const PATH_CAP: usize = 4096;
 
 /// Reads the named files and directories; `-` is standard input.
 pub fn read(paths: &[PathBuf]) -> Inventory {
-    let mut input = Input::default();
+    let mut input = Input {
+        several: paths.len() > 1,
+        ..Input::default()
+    };
     for path in paths {
         input.named(path);
     }
@@ -89,8 +92,12 @@ struct Input {
     texts: Vec<Text>,
     errors: Vec<InputError>,
     notes: Vec<Note>,
-    /// Files and directories that were read, by their real path: a link never makes one count twice.
-    seen: HashSet<PathBuf>,
+    /// Directories that were walked, by their real path: a link never leads into one twice.
+    walked: HashSet<PathBuf>,
+    /// Several paths were named, so that one may hold another.
+    several: bool,
+    /// Files that were read, by their real path, where several paths were named.
+    read: HashSet<PathBuf>,
     total: u64,
     /// Kustomizations met below a named directory.
     kustomizations: Vec<PathBuf>,
@@ -205,7 +212,7 @@ impl Input {
     fn walk(&mut self, directory: &Path, depth: usize) {
         match fs::canonicalize(directory) {
             Ok(real) => {
-                if !self.seen.insert(real) {
+                if !self.walked.insert(real) {
                     return;
                 }
             }
@@ -226,19 +233,22 @@ impl Input {
                 );
             }
         };
-        let mut paths: Vec<PathBuf> = entries.filter_map(|e| e.ok().map(|e| e.path())).collect();
-        paths.sort();
-        for path in paths.into_iter().filter(|p| !is_hidden(p)) {
-            match fs::metadata(&path) {
-                Ok(m) if m.is_dir() => self.walk(&path, depth + 1),
-                Ok(m) if m.is_file() && (is_yaml(&path) || is_kustomization(&path)) => {
-                    if is_kustomization(&path) && depth > 0 && !is_component(&path) {
-                        self.kustomizations.push(directory.to_owned());
-                    }
-                    if is_yaml(&path) {
-                        self.file(&path, false);
-                    }
-                }
+        // A listing that breaks off is as far as one can see.
+        let mut entries: Vec<fs::DirEntry> = entries.filter_map(Result::ok).collect();
+        entries.sort_by_key(fs::DirEntry::file_name);
+        for entry in entries {
+            let path = entry.path();
+            if is_hidden(&path) {
+                continue;
+            }
+            // What a link leads to counts; everything else needs no second look.
+            let kind = entry.file_type().and_then(|kind| match kind.is_symlink() {
+                true => fs::metadata(&path).map(|m| m.file_type()),
+                false => Ok(kind),
+            });
+            match kind {
+                Ok(kind) if kind.is_dir() => self.walk(&path, depth + 1),
+                Ok(kind) if kind.is_file() => self.met(&path, directory, depth),
                 Ok(_) => {}
                 Err(e) if is_yaml(&path) => self.note(&path, format!("not read: {e}")),
                 Err(_) => {}
@@ -246,9 +256,20 @@ impl Input {
         }
     }
 
+    /// A file in a directory.
+    fn met(&mut self, path: &Path, directory: &Path, depth: usize) {
+        if depth > 0 && is_kustomization(path) && !is_component(path) {
+            self.kustomizations.push(directory.to_owned());
+        }
+        if is_yaml(path) {
+            self.file(path, false);
+        }
+    }
+
     fn file(&mut self, path: &Path, named: bool) {
-        if let Ok(real) = fs::canonicalize(path)
-            && !self.seen.insert(real)
+        if self.several
+            && let Ok(real) = fs::canonicalize(path)
+            && !self.read.insert(real)
         {
             return;
         }
@@ -356,7 +377,9 @@ impl Input {
     }
 
     fn sibling(&mut self, sibling: &Path, of: &Path, names: &BTreeSet<&str>) {
-        if fs::canonicalize(sibling).is_ok_and(|real| self.seen.contains(&real)) {
+        let shown_as = shown(&of.with_file_name(sibling.file_name().unwrap_or_default()));
+        let known = self.texts.iter().any(|t| t.source.path == shown_as);
+        if known || fs::canonicalize(sibling).is_ok_and(|real| self.read.contains(&real)) {
             return;
         }
         if !sibling.is_file() {

@@ -3,6 +3,12 @@
 //! The recipes are not part of this repository: INTERCONNECT_CORPUS names the folder that holds `recipes/truth.json`.
 //! Without it these tests say aloud that they looked at nothing.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "helpers of tests; a skip has to be seen"
+)]
+
 use dynamo_interconnect_check::input;
 use dynamo_interconnect_check::manifest::view;
 use dynamo_interconnect_check::manifest::workload::{Worker, Workload};

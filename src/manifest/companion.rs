@@ -7,13 +7,15 @@ use super::yaml::{Node, Tree};
 use crate::report::InputError;
 use crate::source::SourceFile;
 use std::cell::{OnceCell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// All companions of one run.
 pub(super) struct Companions<'t> {
     files: &'t [Arc<SourceFile>],
     entries: Vec<Entry<'t>>,
+    /// Entries by the directory of their file.
+    by_directory: HashMap<&'t str, Vec<usize>>,
     errors: RefCell<Vec<InputError>>,
     missing: RefCell<BTreeSet<Missing>>,
 }
@@ -34,6 +36,7 @@ impl<'t> Companions<'t> {
         Self {
             files,
             entries: Vec::new(),
+            by_directory: HashMap::new(),
             errors: RefCell::default(),
             missing: RefCell::default(),
         }
@@ -41,18 +44,21 @@ impl<'t> Companions<'t> {
 
     /// An unparsed document.
     pub fn add_document(&mut self, file: usize, document: Document<'t>) {
-        self.entries.push(Entry {
-            file,
-            source: Source::Text(document, OnceCell::new()),
-        });
+        self.add(file, Source::Text(document, OnceCell::new()));
     }
 
     /// An object that was parsed as part of a list.
     pub fn add_object(&mut self, file: usize, node: Node<'t>) {
-        self.entries.push(Entry {
-            file,
-            source: Source::Object(node),
-        });
+        self.add(file, Source::Object(node));
+    }
+
+    fn add(&mut self, file: usize, source: Source<'t>) {
+        let home = directory(&self.files[file].path);
+        self.by_directory
+            .entry(home)
+            .or_default()
+            .push(self.entries.len());
+        self.entries.push(Entry { file, source });
     }
 
     /// Documents that were asked for and are broken, and references that nothing answers.
@@ -108,6 +114,7 @@ impl<'t> Companions<'t> {
         Some(classes)
     }
 
+    /// The same file first, then the same directory, then (if `far`) the nearest other one.
     fn find(
         &self,
         from: usize,
@@ -116,35 +123,45 @@ impl<'t> Companions<'t> {
         fits: impl Fn(Node<'_>) -> bool,
     ) -> Option<Node<'_>> {
         let home = directory(&self.files[from].path);
-        let mut best: Option<(usize, Node<'_>)> = None;
-        for entry in &self.entries {
-            let distance = if entry.file == from {
-                0
-            } else {
-                1 + distance(home, directory(&self.files[entry.file].path))
-            };
-            if distance > 1 && !far || best.is_some_and(|(d, _)| d <= distance) {
-                continue;
-            }
-            let found = match &entry.source {
-                Source::Object(node) => fits(*node).then_some(*node),
-                Source::Text(document, _) if !document.text.contains(name) => None,
-                Source::Text(document, tree) => {
-                    let tree = tree.get_or_init(|| self.parse(entry.file, document));
-                    tree.roots().find(|root| fits(*root))
-                }
-            };
-            if let Some(node) = found {
-                best = Some((distance, node));
-            }
-        }
-        if best.is_none() {
+        let near = self
+            .by_directory
+            .get(home)
+            .map(Vec::as_slice)
+            .unwrap_or_default();
+        let own = |at: &&usize| self.entries[**at].file == from;
+        let look = |at: &usize| self.look(&self.entries[*at], name, &fits);
+        let found = (near.iter().filter(own).find_map(look))
+            .or_else(|| near.iter().filter(|at| !own(at)).find_map(look))
+            .or_else(|| {
+                let others = self.by_directory.iter().filter(|(d, _)| far && **d != home);
+                let mut others: Vec<_> =
+                    others.map(|(d, at)| (distance(home, d), *d, at)).collect();
+                others.sort_unstable();
+                others.iter().flat_map(|(.., at)| at.iter()).find_map(look)
+            });
+        if found.is_none() {
             self.missing.borrow_mut().insert(Missing {
                 path: self.files[from].path.clone(),
                 name: name.to_owned(),
             });
         }
-        best.map(|(_, node)| node)
+        found
+    }
+
+    fn look<'s>(
+        &'s self,
+        entry: &'s Entry<'t>,
+        name: &str,
+        fits: impl Fn(Node<'_>) -> bool,
+    ) -> Option<Node<'s>> {
+        match &entry.source {
+            Source::Object(node) => fits(*node).then_some(*node),
+            Source::Text(document, _) if !document.text.contains(name) => None,
+            Source::Text(document, tree) => {
+                let tree = tree.get_or_init(|| self.parse(entry.file, document));
+                tree.roots().find(|root| fits(*root))
+            }
+        }
     }
 
     fn parse(&self, file: usize, document: &Document<'t>) -> Tree<'t> {
