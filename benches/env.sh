@@ -14,6 +14,11 @@ graph() { # a graph of about 5.5 kB with the ConfigMap and comments that recipes
     for i in {1..40}; do printf '    option_%s:\n      enabled: true\n      value: %s\n' "$i" "$i"; done
     printf -- '---\n'
     sed "s/qwen-disagg/graph-$1/" demo/tcp-fallback/deploy.yaml
+    printf '              startupProbe:\n                failureThreshold: 120\n                httpGet: {path: /live, port: 9090}\n'
+    printf '              volumeMounts:\n'
+    for i in {1..14}; do printf '                - name: volume-%s\n                  mountPath: /mnt/volume-%s\n                  readOnly: true\n' "$i" "$i"; done
+    printf '          volumes:\n            - name: volume-1\n              configMap: {name: engine-%s}\n' "$1"
+    for i in {2..14}; do printf '            - name: volume-%s\n              emptyDir: {}\n' "$i"; done
     for i in {1..12}; do printf '                # - name: UNUSED_%s\n                #   value: "%s"\n' "$i" "$i"; done
 }
 job() {

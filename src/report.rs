@@ -578,13 +578,23 @@ impl ExitCode {
 fn fix_first(checks: &[Finding]) -> Vec<Fix> {
     let mut open: Vec<&Finding> = checks.iter().filter(|f| f.status >= Status::Warn).collect();
     open.sort_by_key(|f| (std::cmp::Reverse(f.status), f.kv_path == KvPath::Off));
+    // A cause and its consequence belong to one workload: hundreds of workloads must not be compared with each other.
+    let mut causes: BTreeMap<usize, Vec<&Finding>> = BTreeMap::new();
+    for f in open.iter().copied().filter(|f| !f.causes.is_empty()) {
+        causes.entry(f.target.ordinal).or_default().push(f);
+    }
     let cause_of = |f: &Finding| {
-        open.iter().copied().find(|c| {
-            c.status >= f.status
-                && c.id != f.id
-                && c.causes.iter().any(|n| *n == f.id || *n == f.name)
-                && same_place(&c.target, &f.target)
-        })
+        causes
+            .get(&f.target.ordinal)
+            .into_iter()
+            .flatten()
+            .copied()
+            .find(|c| {
+                c.status >= f.status
+                    && c.id != f.id
+                    && c.causes.iter().any(|n| *n == f.id || *n == f.name)
+                    && same_place(&c.target, &f.target)
+            })
     };
     let mut fixes: Vec<Fix> = Vec::new();
     let mut index: BTreeMap<(usize, &str, &str, &str), usize> = BTreeMap::new();
@@ -622,7 +632,13 @@ fn fix_first(checks: &[Finding]) -> Vec<Fix> {
             top.detail.as_str(),
         );
         if let Some(&at) = index.get(&key) {
-            fixes[at].consequences.push(Consequence {
+            let fix = &mut fixes[at];
+            // The lines to paste often belong to the manifest side of a cause that was seen on a machine.
+            if fix.paste.is_none() && f.paste.is_some() {
+                fix.paste.clone_from(&f.paste);
+                fix.evidence.extend(f.evidence.iter().take(1).cloned());
+            }
+            fix.consequences.push(Consequence {
                 id: f.id,
                 name: f.name.clone(),
                 target: f.target.clone(),
@@ -638,7 +654,8 @@ fn fix_first(checks: &[Finding]) -> Vec<Fix> {
 fn same_place(cause: &Target, effect: &Target) -> bool {
     cause == effect
         || (cause.ordinal == effect.ordinal
-            && (cause.role == effect.role || cause.kind == TargetKind::Workload))
+            && (cause.role == effect.role
+                || [cause.kind, effect.kind].contains(&TargetKind::Workload)))
 }
 
 /// One plain sentence for the whole run.

@@ -79,12 +79,11 @@ impl Spot {
             .lines()
             .next()
             .unwrap_or_default();
-        if lines.next().is_some()
-            || !rest
-                .trim_matches([' ', '\t', '"', '\'', ',', '}', ']'])
-                .is_empty()
-        {
+        let closes = |c: char| matches!(c, ' ' | '\t' | '"' | '\'' | ',' | '}' | ']');
+        if lines.next().is_some() || !rest.chars().all(closes) {
             out.push_str(" ...");
+        } else {
+            out.push_str(rest.trim_end());
         }
         out.lines()
             .map(|l| sanitise::line(l, EXCERPT_COLUMNS))
@@ -93,19 +92,38 @@ impl Spot {
     }
 }
 
-/// Replaces what stands before a span on its line: indentation and list markers stay, anything else becomes blanks,
-/// closed by `... ` so that the reader sees that something is hidden. The column of the span does not move.
+/// Replaces what stands before a span on its line. Indentation, list markers and the keys that open the structure around
+/// the span stay (`limits: {`); anything that may be a value becomes blanks, closed by `... ` so that the reader sees that
+/// something is hidden. The column of the span does not move.
 fn mask_prefix(before: &str) -> String {
-    if before
-        .chars()
-        .all(|c| matches!(c, ' ' | '\t' | '-' | '"' | '\'' | '{' | '['))
-    {
+    if opens_structure(before) {
         return before.replace('\t', " ");
     }
     let width = before.chars().count();
     let mut masked = " ".repeat(width.saturating_sub(4));
     masked.push_str(&"... "[4 - width.min(4)..]);
     masked
+}
+
+/// Only list markers, brackets, quotes, and keys that are followed by an opening bracket: `- `, `limits: {`.
+fn opens_structure(before: &str) -> bool {
+    let mut rest = before;
+    loop {
+        rest = rest.trim_start_matches([' ', '\t', '-', '"', '\'', '{', '[']);
+        if rest.is_empty() {
+            return true;
+        }
+        let Some((key, after)) = rest.split_once(": ") else {
+            return false;
+        };
+        let word = key
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/'));
+        if !word || !after.trim_start().starts_with(['{', '[']) {
+            return false;
+        }
+        rest = after;
+    }
 }
 
 #[cfg(test)]
@@ -140,6 +158,18 @@ mod tests {
         );
         assert_eq!(e.excerpt.find("name: UCX_TLS"), text.find("name: UCX_TLS"));
         assert!(e.excerpt.ends_with(" ..."), "{}", e.excerpt);
+    }
+
+    #[test]
+    fn keys_that_only_open_a_structure_are_shown() {
+        let text = "x:\n  resources: {limits: {rdma/ib: \"8\"}}\n";
+        let shown = spot(text, "rdma/ib: \"8\"").evidence().excerpt;
+        assert_eq!(shown, "  resources: {limits: {rdma/ib: \"8\"}}");
+        // A value before the span is hidden, whatever it is.
+        let shown = spot("a: {b: c, rdma/ib: 8}", "rdma/ib: 8")
+            .evidence()
+            .excerpt;
+        assert_eq!(shown, "      ... rdma/ib: 8}");
     }
 
     #[test]

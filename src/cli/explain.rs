@@ -1,10 +1,10 @@
 //! `explain`: static tables, and one value judged on the spot.
 
-use super::{Format, print, width};
+use super::{Format, print, print_json, width};
 use crate::catalogue::{self, Variable};
 use crate::checks::{self, declare::Check};
 use crate::judge::{self, context::Context, explain};
-use crate::render::json;
+use crate::render::text::paragraph;
 use crate::report::{ExitCode, Status};
 use clap::Args;
 use serde::Serialize;
@@ -125,7 +125,7 @@ impl Arguments {
 
     fn show<T: Serialize>(&self, page: &T, text: &str) -> anyhow::Result<ExitCode> {
         match Format::or_by_stream(self.output) {
-            Format::Json => print(&json::render(page))?,
+            Format::Json => print_json(page)?,
             Format::Text => print(text)?,
         }
         Ok(ExitCode::Ok)
@@ -201,12 +201,5 @@ fn variable_text(v: &Variable) -> String {
 }
 
 fn wrap(out: &mut String, text: &str) {
-    let options = textwrap::Options::new(width().clamp(40, 100))
-        .initial_indent("  ")
-        .subsequent_indent("  ")
-        .break_words(false);
-    for line in textwrap::wrap(text, options) {
-        out.push_str(&line);
-        out.push('\n');
-    }
+    paragraph(out, text, "  ", width().clamp(40, 100));
 }

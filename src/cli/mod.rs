@@ -7,6 +7,7 @@ mod explain;
 use crate::render::{json, text};
 use crate::report::{ExitCode, Report};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use serde::Serialize;
 use std::io::{self, IsTerminal, Write};
 
 /// Says whether a disaggregated LLM deployment (NVIDIA Dynamo) may trust its interconnect, or what to fix first.
@@ -80,17 +81,18 @@ impl Cli {
 
 impl ReportArguments {
     fn finish(&self, report: &Report) -> anyhow::Result<ExitCode> {
-        let bytes = match Format::or_by_stream(self.output) {
-            Format::Json => json::render(report),
-            Format::Text => text::render(
-                report,
-                text::Options {
-                    verbose: self.verbose,
-                    width: width(),
-                },
-            ),
-        };
-        print(&bytes)?;
+        match Format::or_by_stream(self.output) {
+            Format::Json => print_json(report)?,
+            Format::Text => {
+                print(&text::render(
+                    report,
+                    text::Options {
+                        verbose: self.verbose,
+                        width: width(),
+                    },
+                ))?;
+            }
+        }
         Ok(report.exit_code(self.strict, self.require_trusted))
     }
 }
@@ -102,10 +104,21 @@ fn width() -> usize {
     })
 }
 
-/// Writes to standard output, without colour where it does not belong.
-fn print(bytes: &str) -> anyhow::Result<()> {
+/// Writes text to standard output, without colour where it does not belong.
+fn print(text: &str) -> anyhow::Result<()> {
     let mut out = anstream::stdout().lock();
-    match out.write_all(bytes.as_bytes()).and_then(|()| out.flush()) {
+    unless_reader_left(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+}
+
+/// Writes JSON to standard output, piece by piece: a report over hundreds of manifests has megabytes.
+fn print_json<T: Serialize>(value: &T) -> anyhow::Result<()> {
+    let mut out = io::BufWriter::with_capacity(1 << 16, io::stdout().lock());
+    unless_reader_left(json::write(&mut out, value).and_then(|()| out.flush()))
+}
+
+/// A reader that went away (`| head`) has seen what it wanted.
+fn unless_reader_left(result: io::Result<()>) -> anyhow::Result<()> {
+    match result {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => Ok(other?),
     }

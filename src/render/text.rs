@@ -149,7 +149,7 @@ fn one_fix(out: &mut String, number: usize, fix: &Fix, report: &Report, width: u
         fix.id
     );
     paragraph(out, &fix.detail, "    ", width);
-    for evidence in fix.evidence.iter().take(2) {
+    for evidence in fix.evidence.iter().take(3) {
         excerpt(out, evidence);
     }
     if let Some(action) = &fix.fix {
@@ -284,13 +284,14 @@ fn coverage(out: &mut String, report: &Report, options: Options, width: usize) {
     paragraph(out, &line, "", width);
 }
 
-/// Wraps at blanks.
-fn paragraph(out: &mut String, text: &str, indent: &str, width: usize) {
+/// Appends text, wrapped at blanks: names with hyphens stay whole, so that they can be searched and copied.
+pub(crate) fn paragraph(out: &mut String, text: &str, indent: &str, width: usize) {
     for line in text.lines() {
         let options = textwrap::Options::new(width)
             .initial_indent(indent)
             .subsequent_indent(indent)
-            .break_words(false);
+            .break_words(false)
+            .word_splitter(textwrap::WordSplitter::NoHyphenation);
         for wrapped in textwrap::wrap(line, options) {
             let _ = writeln!(out, "{wrapped}");
         }

@@ -25,7 +25,7 @@ check! {
     /// ## Sources
     /// Dynamo guide "disaggregated communication" (time to first token); device plugins and DRA drivers for the forms.
     "K8S001" "no-transport-path" on Worker {
-        subsystem: Kubernetes, kv_path: Supporting, worst: Warn, causes: &["ENV006"], since: "0.1.0",
+        subsystem: Kubernetes, kv_path: Supporting, worst: Warn, causes: &["ENV006", "K8S005"], since: "0.1.0",
     }
 }
 

@@ -16,7 +16,7 @@ check! {
     /// ## Fix
     /// Request the same resource in both roles.
     "K8S005" "rdma-resource-differs" on Workload {
-        subsystem: Kubernetes, kv_path: Supporting, worst: Warn, causes: &["K8S001"], since: "0.1.0",
+        subsystem: Kubernetes, kv_path: Supporting, worst: Warn, causes: &[], since: "0.1.0",
     }
 }
 

@@ -30,8 +30,20 @@ fn run(container: &Container<'_>) -> Outcome {
     let granted = container.rdma.granted.get()?;
     let mut seen: Vec<&str> = ports.iter().map(|p| p.device.as_str()).collect();
     seen.dedup();
-    let sysfs = evidence(&ask::RDMA_PORTS, ports.iter().map(|p| p.device.as_str()));
-    let nodes = evidence(&ask::DEV_INFINIBAND, granted.iter().map(String::as_str));
+    let sysfs = evidence(&ask::RDMA_PORTS, [seen.join(" ").as_str()]);
+    let held = granted
+        .iter()
+        .map(String::as_str)
+        .collect::<Vec<_>>()
+        .join(" ");
+    let nodes = evidence(
+        &ask::DEV_INFINIBAND,
+        [if held.is_empty() {
+            "no uverbs node"
+        } else {
+            held.as_str()
+        }],
+    );
     if !granted.is_empty() {
         let detail = format!(
             "{} of the node's {} RDMA devices can be opened",
