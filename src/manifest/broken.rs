@@ -10,11 +10,15 @@ pub(super) fn error(file: &SourceFile, e: &YamlError) -> InputError {
     let shown = masked_line(&file.text, e.offset);
     let caret = " ".repeat((e.column as usize).saturating_sub(1).min(120));
     let what = sanitise::line(&e.what, 300);
-    let advice = if file
+    let indented_by_tab = file.text.get(..e.offset).is_some_and(|head| {
+        let line = head.rsplit('\n').next().unwrap_or_default();
+        line.contains('\t') && line.trim().is_empty()
+    });
+    let at_tab = file
         .text
         .get(e.offset..)
-        .is_some_and(|t| t.starts_with('\t'))
-    {
+        .is_some_and(|t| t.starts_with('\t'));
+    let advice = if indented_by_tab || at_tab {
         "YAML indents with blanks, never with tabs"
     } else {
         "correct the line; the other documents of the file were read"
@@ -33,26 +37,28 @@ fn masked_line(text: &str, offset: usize) -> String {
     }
     let start = text[..at].rfind('\n').map_or(0, |i| i + 1);
     let line = text[start..].lines().next().unwrap_or_default();
-    let head = line.find([':', '=']).map(|i| &line[..=i]);
-    // A line without a key may be the middle of a value.
-    let shown = head.map_or_else(
-        || {
-            let indent = &line[..line.len() - line.trim_start().len()];
-            if line.trim().is_empty() {
-                indent.to_owned()
-            } else {
-                format!("{indent}...")
-            }
-        },
-        |head| {
-            if head.len() == line.trim_end().len() {
-                head.to_owned()
-            } else {
-                format!("{head} ...")
-            }
-        },
-    );
+    let shown = match key_end(line) {
+        Some(end) if line[end..].trim().is_empty() => line[..end].to_owned(),
+        Some(end) => format!("{} ...", &line[..end]),
+        None if line.trim().is_empty() => line.to_owned(),
+        None => format!("{}...", &line[..line.len() - line.trim_start().len()]),
+    };
     sanitise::line(&shown, 120)
+}
+
+/// End of the `key:` that a line begins with. A line without one may be the middle of a value.
+fn key_end(line: &str) -> Option<usize> {
+    let from = line.len()
+        - line
+            .trim_start_matches([' ', '\t', '-', '"', '\'', '{', '[', '?'])
+            .len();
+    let key = line[from..]
+        .find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/')))?;
+    let colon = from + key + usize::from(line[from + key..].starts_with(['"', '\'']));
+    let rest = line.get(colon..)?.strip_prefix(':')?;
+    let is_key =
+        (1..=64).contains(&key) && (rest.is_empty() || rest.starts_with([' ', '\t', '\r']));
+    is_key.then_some(colon + 1)
 }
 
 /// Does a text that cannot be read look like a Helm template?

@@ -6,52 +6,45 @@ use super::kv_transfer::Config;
 use super::pod::Pod;
 use super::workload::{KvTransfer, Role, Worker};
 
-/// The role of a worker and what it rests on. None when nothing says.
-pub(super) fn read(
-    pod: &Pod<'_>,
+/// A role and what it rests on.
+pub(super) type Evidence = (Role, &'static str);
+
+/// The role that the operator's own words give, which win over everything else.
+pub(super) fn by_type(pod: &Pod<'_>) -> Option<Evidence> {
+    let kind = pod.kind.or(pod.component_kind).and_then(by_kind);
+    let sub_kind = || pod.sub_kind.and_then(by_kind);
+    kind.map(|r| (r, "type"))
+        .or_else(|| sub_kind().map(|r| (r, "subComponentType")))
+}
+
+/// The role that the start of the engine gives, best evidence first. None when nothing says.
+pub(super) fn own(
     flags: &Flags,
     env: &Env,
     config: &Config<'_>,
     kv: &KvTransfer,
-) -> Option<(Role, &'static str)> {
-    let by_type = pod
-        .kind
-        .or(pod.component_kind)
-        .and_then(by_kind)
-        .map(|r| (r, "type"));
-    let by_sub_type = || {
-        pod.sub_kind
-            .and_then(by_kind)
-            .map(|r| (r, "subComponentType"))
-    };
-    let by_flag = || by_flags(flags).map(|r| (r, "flag"));
+) -> Option<Evidence> {
+    const TWINS: [&str; 3] = [
+        "DYN_VLLM_DISAGGREGATION_MODE",
+        "DYN_TRTLLM_DISAGGREGATION_MODE",
+        "DYN_SGLANG_DISAGGREGATION_MODE",
+    ];
     let by_env = || {
-        [
-            "DYN_VLLM_DISAGGREGATION_MODE",
-            "DYN_TRTLLM_DISAGGREGATION_MODE",
-            "DYN_SGLANG_DISAGGREGATION_MODE",
-        ]
-        .iter()
-        .find_map(|name| env.text(name).and_then(by_mode))
-        .map(|r| (r, "env"))
+        TWINS
+            .iter()
+            .find_map(|name| env.text(name).and_then(by_mode))
     };
-    let by_config = || {
-        config
-            .word(&["disaggregation-mode"])
-            .and_then(by_mode)
-            .map(|r| (r, "config"))
-    };
+    let by_config = || config.word(&["disaggregation-mode"]).and_then(by_mode);
     let by_kv_role = || match kv.kv_role.as_deref() {
-        Some("kv_producer") => Some((Role::Prefill, "kv_role")),
-        Some("kv_consumer") => Some((Role::Decode, "kv_role")),
+        Some("kv_producer") => Some(Role::Prefill),
+        Some("kv_consumer") => Some(Role::Decode),
         _ => None,
     };
-    by_type
-        .or_else(by_sub_type)
-        .or_else(by_flag)
-        .or_else(by_env)
-        .or_else(by_config)
-        .or_else(by_kv_role)
+    by_flags(flags)
+        .map(|r| (r, "flag"))
+        .or_else(|| by_env().map(|r| (r, "env")))
+        .or_else(|| by_config().map(|r| (r, "config")))
+        .or_else(|| by_kv_role().map(|r| (r, "kv_role")))
 }
 
 /// `type` and `subComponentType`: `worker` says nothing.

@@ -472,7 +472,11 @@ fn by_module(module: &str) -> Option<Module> {
         ("dynamo", "sglang") | ("sglang", _) => Some(Module::Engine(Engine::Sglang)),
         ("dynamo", "trtllm") | ("tensorrt_llm", _) => Some(Module::Engine(Engine::Trtllm)),
         ("dynamo", "mocker") => Some(Module::Mocker),
-        ("dynamo", _) => Some(Module::Other),
+        (
+            "dynamo",
+            "frontend" | "planner" | "global_planner" | "router" | "global_router" | "processor"
+            | "epp" | "profiler",
+        ) => Some(Module::Other),
         _ => None,
     }
 }

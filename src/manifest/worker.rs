@@ -67,16 +67,16 @@ pub(super) fn build(pod: &Pod<'_>, framework: Option<&str>, scope: Scope<'_, '_>
     };
     let config = config(pod, &start.flags, scope);
     let kv_transfer = kv_transfer::read(engine, &start.flags, &config, &env);
-    let role = roles::read(pod, &start.flags, &env, &config, &kv_transfer);
+    let own_role = roles::own(&start.flags, &env, &config, &kv_transfer);
+    let role = roles::by_type(pod).or(own_role);
     let (role, role_source) = role.unwrap_or((Role::Agg, "default"));
-    let own_words = matches!(role_source, "flag" | "env" | "config" | "kv_role")
-        && role != Role::Agg
-        && role != Role::Pd;
-    let hands_on = own_words
-        || kv_transfer
-            .connector
-            .as_deref()
-            .is_some_and(is_remote_connector);
+    let hands_on = matches!(
+        own_role,
+        Some((Role::Prefill | Role::Decode | Role::Encode, _))
+    ) || kv_transfer
+        .connector
+        .as_deref()
+        .is_some_and(is_remote_connector);
     let resources = pod.resources();
     let claims = pod.claims(&resources.claims, scope.home, scope.companions);
     let caps_add = pod.capabilities();

@@ -1,0 +1,653 @@
+//! Every shape and trap of `tests/manifests`, through the same door as the command line.
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
+use dynamo_interconnect_check::input;
+use dynamo_interconnect_check::manifest::workload::{EnvValue, Reach, Role, Worker, Workload};
+use dynamo_interconnect_check::manifest::{Inventory, Text, read, view};
+use dynamo_interconnect_check::source::SourceFile;
+use proptest::prelude::*;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/manifests")
+        .join(name)
+}
+
+fn inventory(name: &str) -> Inventory {
+    input::read(&[fixture(name)])
+}
+
+fn of_text(text: &str) -> Inventory {
+    let source = Arc::new(SourceFile {
+        path: "x.yaml".into(),
+        text: text.into(),
+    });
+    read(&[Text {
+        source,
+        named: true,
+        companion: false,
+    }])
+}
+
+/// An empty directory of its own for a test.
+fn scratch(name: &str) -> PathBuf {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = fs::remove_dir_all(&directory);
+    fs::create_dir_all(&directory).unwrap();
+    directory
+}
+
+fn worker<'a>(workload: &'a Workload, name: &str) -> &'a Worker {
+    workload.workers.iter().find(|w| w.name == name).unwrap()
+}
+
+fn shown(worker: &Worker, name: &str) -> String {
+    let spot = &worker.env[name].spot;
+    spot.file.text[spot.start..spot.end].to_owned()
+}
+
+/// A variable as `value from`.
+fn variable(worker: &Worker, name: &str) -> String {
+    let entry = &worker.env[name];
+    let value = match &entry.value {
+        EnvValue::Literal(text) => text.clone(),
+        other => format!("{other:?}"),
+    };
+    format!("{value} {}", entry.from)
+}
+
+#[test]
+fn v1alpha1_levels_resources_and_files() {
+    let inventory = inventory("alpha.yaml");
+    assert_eq!(inventory.errors, []);
+    assert_eq!(inventory.documents["ConfigMap"], 2);
+    let graph = &inventory.workloads[0];
+    assert_eq!(
+        (graph.name.as_str(), graph.namespace.as_deref()),
+        ("alpha", Some("serving"))
+    );
+    assert!(
+        graph.disaggregated && graph.multinode && graph.separates_roles && !graph.colocates_roles
+    );
+    assert_eq!(graph.workers.len(), 2);
+    let decode = worker(graph, "decode");
+    assert_eq!(
+        (
+            decode.role,
+            decode.role_source,
+            decode.replicas,
+            decode.nodes
+        ),
+        (Role::Decode, "subComponentType", 3, 2)
+    );
+    assert_eq!(
+        variable(decode, "UCX_TLS"),
+        "rc,cuda_copy mainContainer.env"
+    );
+    assert_eq!(variable(decode, "UCX_LOG_LEVEL"), "warn service.envs");
+    assert_eq!(variable(decode, "NCCL_SOCKET_IFNAME"), "eth0 spec.envs");
+    assert_eq!(
+        variable(decode, "NCCL_DEBUG"),
+        "INFO mainContainer.env<-configMap"
+    );
+    assert_eq!(variable(decode, "NIXL_LOG_LEVEL"), "INFO mainContainer.env");
+    assert_eq!(
+        variable(decode, "UCX_RNDV_THRESH"),
+        "ValueFrom mainContainer.env"
+    );
+    assert_eq!(
+        variable(decode, "NCCL_IB_HCA"),
+        "Dynamic mainContainer.env",
+        "DEVICE comes later, a Secret may hold it"
+    );
+    assert_eq!(
+        variable(decode, "NCCL_IB_GID_INDEX"),
+        "mlx5_1-$(DEVICE) mainContainer.env"
+    );
+    assert_eq!(
+        variable(decode, "UCX_IB_GID_INDEX"),
+        "Dynamic mainContainer.env"
+    );
+    assert_eq!(shown(decode, "UCX_TLS"), "value: rc,cuda_copy");
+    assert_eq!(shown(decode, "NIXL_LOG_LEVEL"), "value: INFO");
+    assert_eq!(shown(decode, "UCX_NET_DEVICES"), "value: \"mlx5_0:1\"");
+    assert_eq!(
+        shown(decode, "UCX_LOG_LEVEL"),
+        "name: UCX_LOG_LEVEL\n          value: warn"
+    );
+    assert_eq!(decode.gpus, Some(8));
+    assert_eq!(
+        decode
+            .rdma_resources
+            .iter()
+            .map(|(k, v)| format!("{k}={v}"))
+            .collect::<Vec<_>>(),
+        ["rdma/ib=4"]
+    );
+    assert!(decode.host_ipc && decode.ipc_lock && decode.infiniband_hostpath && !decode.privileged);
+    assert_eq!(
+        (decode.run_as_user, decode.shm.as_deref()),
+        (Some(7), Some("0"))
+    );
+    assert_eq!(decode.shm_user_mount.as_deref(), Some("16Gi"));
+    assert_eq!(
+        decode.reach,
+        [Reach::DevicePlugin, Reach::HostPathInfiniband]
+    );
+    assert_eq!(
+        decode.net_annotations,
+        [
+            "k8s.v1.cni.cncf.io/networks",
+            "networking.gke.io/interfaces"
+        ]
+    );
+    assert_eq!(decode.kv_transfer.backend.as_deref(), Some("UCX"));
+    assert_eq!(decode.flags["tensor-parallel-size"], "4");
+    let prefill = worker(graph, "prefill");
+    assert_eq!((prefill.role, prefill.role_source), (Role::Prefill, "flag"));
+    assert!(
+        prefill
+            .kv_transfer
+            .unresolved
+            .as_deref()
+            .unwrap()
+            .contains("/nowhere.yaml: not in the input")
+    );
+}
+
+#[test]
+fn v1beta1_scripts_anchors_and_affinity() {
+    let inventory = inventory("beta.yaml");
+    assert_eq!(inventory.errors, []);
+    let graph = &inventory.workloads[0];
+    assert!(graph.disaggregated && graph.multinode && graph.colocates_roles);
+    assert!(
+        !graph.separates_roles,
+        "the term keeps replicas of decode apart, not the roles"
+    );
+    assert_eq!(
+        graph
+            .workers
+            .iter()
+            .map(|w| w.name.as_str())
+            .collect::<Vec<_>>(),
+        ["prefill", "decode"]
+    );
+    let prefill = worker(graph, "prefill");
+    assert_eq!(variable(prefill, "UCX_TLS"), "rc,cuda_copy container.env");
+    assert_eq!(variable(prefill, "NCCL_DEBUG"), "WARN spec.env");
+    assert_eq!(variable(prefill, "UCX_MEMTYPE_CACHE"), "y container.env");
+    assert_eq!(variable(prefill, "UCX_RC_TIMEOUT"), "600s export");
+    assert_eq!(variable(prefill, "UCX_NET_DEVICES"), "Dynamic inline");
+    assert_eq!(variable(prefill, "NCCL_ALGO"), "Dynamic export");
+    assert_eq!(variable(prefill, "NCCL_PROTO"), "LL128 export");
+    assert_eq!(variable(prefill, "NIXL_LOG_LEVEL"), "DEBUG inline");
+    assert!(
+        !prefill.env.contains_key("UCX_LOG_LEVEL") && !prefill.env.contains_key("UCX_RNDV_THRESH")
+    );
+    assert_eq!(shown(prefill, "UCX_RC_TIMEOUT"), "UCX_RC_TIMEOUT=600s");
+    assert_eq!(shown(prefill, "UCX_NET_DEVICES"), "UCX_NET_DEVICES");
+    assert_eq!(
+        shown(prefill, "UCX_MEMTYPE_CACHE"),
+        "value: y, name: UCX_MEMTYPE_CACHE"
+    );
+    assert!(prefill.ulimit_memlock_in_script && prefill.host_network && prefill.efa());
+    assert_eq!((prefill.shm.as_deref(), prefill.gpus), (Some("0"), Some(8)));
+    assert_eq!(prefill.kv_transfer.backends, ["LIBFABRIC"]);
+    assert_eq!(prefill.flags["tensor-parallel-size"], "8");
+    assert_eq!(prefill.reach, [Reach::DevicePlugin, Reach::HostNetwork]);
+    let decode = worker(graph, "decode");
+    assert_eq!((decode.replicas, decode.nodes), (2, 3));
+    assert_eq!(variable(decode, "UCX_TLS"), "rc,cuda_copy container.env");
+    assert_eq!(
+        decode.kv_transfer.unresolved.as_deref(),
+        Some("--kv-transfer-config $(KV_FROM_SECRET)")
+    );
+}
+
+#[test]
+fn names_are_the_last_evidence() {
+    let inventory = inventory("names.yaml");
+    let graphs: Vec<String> = inventory
+        .workloads
+        .iter()
+        .map(|g| {
+            let roles: Vec<String> = g
+                .workers
+                .iter()
+                .map(|w| format!("{}/{}", w.role, w.role_source))
+                .collect();
+            format!(
+                "{} {} {}",
+                g.name,
+                if g.disaggregated {
+                    "disaggregated"
+                } else {
+                    "aggregated"
+                },
+                roles.join(" ")
+            )
+        })
+        .collect();
+    assert_eq!(
+        graphs,
+        [
+            "aggregated aggregated agg/default",
+            "named disaggregated decode/name prefill/name",
+            "lonely aggregated decode/type",
+            "mocked aggregated prefill/type decode/type",
+            "by-env disaggregated encode/env decode/kv_role",
+        ]
+    );
+    assert!(inventory.workloads[3].mocker);
+}
+
+#[test]
+fn plain_pod_templates() {
+    let inventory = inventory("plain.yaml");
+    assert_eq!(
+        (&inventory.errors[..], &inventory.notes[..]),
+        (&[][..], &[][..])
+    );
+    let found: Vec<String> = inventory
+        .workloads
+        .iter()
+        .map(|g| {
+            let workers: Vec<String> = g
+                .workers
+                .iter()
+                .map(|w| format!("{}:{}x{}n{}", w.name, w.role, w.replicas, w.nodes))
+                .collect();
+            format!("{} {} {}", g.kind, g.disaggregated, workers.join(" "))
+        })
+        .collect();
+    assert_eq!(
+        found,
+        [
+            "Deployment true served:prefillx2n1",
+            "LeaderWorkerSet false group-leader:aggx2n4 group-worker:aggx2n4",
+            "PodCliqueSet true prefill:prefillx2n1 decode:decodex1n1",
+            "CronJob false nightly:aggx1n1",
+            "Pod false listed:aggx1n1",
+            "DynamoComponentDeployment true one-alpha:decodex1n1",
+            "DynamoComponentDeployment false one-beta:aggx1n1",
+        ]
+    );
+    let engine = &inventory.workloads[0].workers[0];
+    assert!(!engine.by_operator);
+    assert_eq!(
+        (engine.kv_transfer.backend.as_deref(), engine.gpus),
+        (Some("nixl"), Some(1))
+    );
+    assert_eq!(
+        variable(&inventory.workloads[4].workers[0], "UCX_TLS"),
+        "rc,cuda_copy container.env<-configMap"
+    );
+    assert_eq!(inventory.documents["PersistentVolumeClaim"], 1);
+    assert_eq!(
+        (
+            inventory.documents["Job"],
+            inventory.documents["List"],
+            inventory.documents["Pod"]
+        ),
+        (1, 1, 1)
+    );
+}
+
+#[test]
+fn claims_find_their_templates_beside_them() {
+    for name in ["claims", "claims/deploy.yaml"] {
+        let inventory = inventory(name);
+        assert_eq!(inventory.errors, [], "{name}");
+        let prefill = worker(&inventory.workloads[0], "prefill");
+        assert_eq!(prefill.claims.len(), 3);
+        assert_eq!(prefill.claim_classes["nic"], "gpu.nvidia.com,rdma-dranet");
+        assert_eq!(prefill.claim_classes["channel"], "ComputeDomain:domain");
+        assert_eq!(prefill.unresolved_claims, ["lost"]);
+        assert_eq!(prefill.reach, [Reach::DraRdma, Reach::ComputeDomain]);
+        assert_eq!(prefill.kv_transfer.backend.as_deref(), Some("mooncake"));
+        let decode = worker(&inventory.workloads[0], "decode");
+        assert!(
+            decode.claims.is_empty() && decode.reach.is_empty(),
+            "declared in the pod, used by no container"
+        );
+    }
+    let alone = inventory("claims/deploy.yaml");
+    assert_eq!(alone.files, 1);
+    assert!(
+        alone
+            .notes
+            .iter()
+            .any(|n| n.object.ends_with("templates.yaml") && n.message.contains("nic-template"))
+    );
+}
+
+#[test]
+fn a_broken_document_costs_no_other() {
+    let inventory = inventory("broken/mixed.yaml");
+    let names: Vec<&str> = inventory
+        .workloads
+        .iter()
+        .map(|w| w.name.as_str())
+        .collect();
+    assert_eq!(names, ["before", "after"]);
+    let path = fixture("broken/mixed.yaml").display().to_string();
+    let objects: Vec<String> = inventory
+        .errors
+        .iter()
+        .map(|e| e.object.replace(&path, ""))
+        .collect();
+    assert_eq!(objects, [":14:5", ":19:2"]);
+    assert!(
+        inventory.errors[0]
+            .message
+            .contains("\"token\" stands twice"),
+        "{}",
+        inventory.errors[0].message
+    );
+    assert!(
+        inventory.errors[1].message.contains("never with tabs"),
+        "{}",
+        inventory.errors[1].message
+    );
+}
+
+#[test]
+fn placeholders_are_no_values() {
+    let inventory = inventory("broken/placeholders.yaml");
+    assert_eq!(inventory.errors, []);
+    let worker = &inventory.workloads[0].workers[0];
+    assert_eq!(variable(worker, "UCX_TLS"), "Dynamic container.env");
+    assert_eq!(variable(worker, "UCX_NET_DEVICES"), "Dynamic container.env");
+    let notes: Vec<&str> = inventory.notes.iter().map(|n| n.message.as_str()).collect();
+    assert!(
+        notes
+            .iter()
+            .any(|n| n.contains("resources is ${RESOURCES}")),
+        "{notes:?}"
+    );
+    assert!(
+        notes
+            .iter()
+            .any(|n| n.contains("without services or components")),
+        "{notes:?}"
+    );
+    assert_eq!(inventory.documents["(no kind)"], 2);
+}
+
+#[test]
+fn helm_templates_are_named_as_such() {
+    let alone = inventory("helm/chart.yaml");
+    assert!(alone.errors[0].message.contains("helm template"));
+    let met = inventory("helm");
+    assert_eq!(met.errors, []);
+    assert!(met.notes[0].message.contains("helm template"));
+}
+
+#[test]
+fn windows_files_read_like_others() {
+    let inventory = inventory("windows.yaml");
+    assert_eq!(inventory.errors, []);
+    let worker = &inventory.workloads[0].workers[0];
+    assert_eq!(variable(worker, "UCX_TLS"), "rc export");
+    assert_eq!(
+        (
+            worker.env["UCX_TLS"].spot.line,
+            worker.env["UCX_TLS"].spot.column
+        ),
+        (16, 20)
+    );
+    assert_eq!(inventory.documents["Secret"], 1);
+}
+
+#[test]
+fn what_is_not_text_is_an_error_where_it_is_named() {
+    let directory = scratch("unreadable");
+    let files: [(&str, &[u8], &str); 4] = [
+        ("latin.yaml", b"a: \xe9\n", "not UTF-8 at byte 3"),
+        ("binary.yaml", b"a: \0\n", "NUL"),
+        ("wide.yaml", b"\xff\xfea\0", "UTF-16"),
+        ("good.yml", b"kind: Secret\n", ""),
+    ];
+    for (name, bytes, _) in files {
+        fs::write(directory.join(name), bytes).unwrap();
+    }
+    let large = fs::File::create(directory.join("large.yaml")).unwrap();
+    large.set_len(17 << 20).unwrap();
+    for (name, message) in files[..3]
+        .iter()
+        .map(|f| (f.0, f.2))
+        .chain([("large.yaml", "larger than 16 MiB")])
+    {
+        let errors = input::read(&[directory.join(name)]).errors;
+        assert!(
+            errors.len() == 1 && errors[0].message.contains(message),
+            "{errors:?}"
+        );
+    }
+    let met = input::read(&[directory]);
+    assert_eq!((met.errors.len(), met.notes.len(), met.files), (0, 4, 1));
+}
+
+#[test]
+fn directories_are_walked_once_and_hidden_ones_never() {
+    let inventory = inventory("tree");
+    assert_eq!((inventory.files, inventory.workloads.len()), (1, 1));
+    assert!(
+        inventory.workloads[0]
+            .source
+            .file
+            .path
+            .ends_with("tree/deep/graph.yaml")
+    );
+    let empty = input::read(&[scratch("empty")]);
+    assert!(
+        empty.notes[0].message.contains("no *.yaml"),
+        "{:?}",
+        empty.notes
+    );
+    let missing = input::read(&[fixture("nowhere.yaml")]);
+    assert!(missing.errors[0].message.starts_with("no such file"));
+    let twice = input::read(&[fixture("tree/deep/graph.yaml"), fixture("tree")]);
+    assert_eq!(twice.workloads.len(), 1);
+}
+
+#[cfg(unix)]
+#[test]
+fn links_in_a_circle_end() {
+    let directory = scratch("circle");
+    fs::create_dir_all(directory.join("a/b")).unwrap();
+    fs::write(
+        directory.join("a/b/x.yaml"),
+        "kind: DynamoGraphDeployment\nspec: {components: [{type: worker}]}\n",
+    )
+    .unwrap();
+    std::os::unix::fs::symlink("../..", directory.join("a/b/up")).unwrap();
+    std::os::unix::fs::symlink("self", directory.join("self")).unwrap();
+    std::os::unix::fs::symlink("nowhere", directory.join("gone.yaml")).unwrap();
+    let inventory = input::read(&[directory]);
+    assert_eq!((inventory.workloads.len(), inventory.errors.len()), (1, 0));
+    assert!(
+        inventory.notes[0].object.ends_with("gone.yaml"),
+        "{:?}",
+        inventory.notes
+    );
+}
+
+#[test]
+fn kustomizations_are_rendered_where_they_are_named() {
+    let below = inventory("kustomization");
+    assert_eq!(below.workloads.len(), 1);
+    assert!(
+        below
+            .notes
+            .iter()
+            .any(|n| n.message.contains("2 kustomization(s) below it")),
+        "{:?}",
+        below.notes
+    );
+    assert!(
+        below
+            .notes
+            .iter()
+            .any(|n| n.message.contains("a kustomize patch")),
+        "{:?}",
+        below.notes
+    );
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let tool = ["kustomize", "kubectl"]
+        .iter()
+        .any(|t| std::env::split_paths(&path).any(|d| d.join(t).is_file()));
+    for name in [
+        "kustomization/overlay",
+        "kustomization/overlay/kustomization.yaml",
+    ] {
+        let rendered = inventory(name);
+        if tool {
+            let graph = &rendered.workloads[0];
+            assert_eq!(
+                (graph.name.as_str(), &rendered.errors[..]),
+                ("rendered-base", &[][..])
+            );
+            assert_eq!(
+                variable(&graph.workers[0], "UCX_TLS"),
+                "rc mainContainer.env"
+            );
+            assert!(
+                graph.source.file.path.starts_with("<kustomize build "),
+                "{}",
+                graph.source.file.path
+            );
+        } else {
+            eprintln!("SKIPPED in part: neither kustomize nor kubectl is on PATH");
+            assert!(
+                rendered
+                    .notes
+                    .iter()
+                    .any(|n| n.message.contains("kustomize nor kubectl"))
+            );
+        }
+    }
+}
+
+#[test]
+fn planted_secrets_show_nowhere() {
+    let inventory = input::read(&[fixture("")]);
+    assert!(inventory.workloads.len() > 15);
+    let reports: Vec<_> = inventory
+        .workloads
+        .iter()
+        .enumerate()
+        .map(|(n, w)| view::workload(w, n))
+        .collect();
+    let mut shown = serde_json::to_string(&(reports, &inventory.errors, &inventory.notes)).unwrap();
+    for worker in inventory.workloads.iter().flat_map(|w| &w.workers) {
+        let spots = worker
+            .env
+            .values()
+            .map(|e| &e.spot)
+            .chain(worker.unknown.iter().map(|u| &u.spot));
+        for spot in spots.chain([&worker.spot, &worker.resources_spot]) {
+            shown.push_str(&spot.evidence().excerpt);
+        }
+        shown.push_str(&format!(
+            "{:?}{:?}{:?}",
+            worker.kv_transfer, worker.flags, worker.claims
+        ));
+    }
+    shown.extend(
+        inventory
+            .workloads
+            .iter()
+            .map(|w| w.source.evidence().excerpt),
+    );
+    assert!(shown.contains("UCX_TLS"));
+    assert!(
+        !shown.contains("s3cret"),
+        "{}",
+        &shown[shown.find("s3cret").unwrap().saturating_sub(300)..][..400]
+    );
+}
+
+#[test]
+fn bombs_and_floods_end_in_an_error() {
+    let flood = of_text(&"---\nkind: Secret\n".repeat(1500));
+    assert!(flood.errors[0].message.contains("more than 1000 documents"));
+    let mut bomb = String::from("kind: List\nx: &a [{kind: Pod, metadata: {name: p}}]\n");
+    for n in ["b", "c", "d", "e", "f", "g", "h"] {
+        let before = char::from(n.as_bytes()[0] - 1);
+        bomb.push_str(&format!(
+            "{n}: &{n} [{}]\n",
+            vec![format!("{{kind: List, items: *{before}}}"); 20].join(", ")
+        ));
+    }
+    bomb.push_str("items: *h\n");
+    assert!(of_text(&bomb).documents.values().sum::<usize>() < 20_000);
+    let deep = format!("kind: DynamoGraphDeployment\nspec: {}", "[".repeat(5_000));
+    assert_eq!(of_text(&deep).errors.len(), 1);
+    let wide = format!(
+        "kind: DynamoGraphDeployment\nspec:\n{}",
+        "- a\n".repeat(60_000)
+    );
+    assert!(of_text(&wide).errors[0].message.contains("50000 nodes"));
+}
+
+/// Lines that make a manifest more often than chance does.
+fn line() -> impl Strategy<Value = String> {
+    let words = [
+        "kind: DynamoGraphDeployment",
+        "spec:",
+        "  components:",
+        "  services:",
+        "  - name: a",
+        "    type: decode",
+        "---",
+        "...",
+        "    podTemplate: {spec: {containers: [{name: main, args: &x [a], env: *x}]}}",
+        "  env: [{name: UCX_TLS, value: $(A)}]",
+        "      command: [sh, -c, 'export A=\"$(b', x]",
+        "    a: |",
+        "        export UCX_TLS=rc",
+        "\t",
+        "<<: *x",
+        "&x {<<: *x}",
+        "{{ .X }}",
+        "kind: List",
+        "items: [{kind: Pod}]",
+        "      value: \"",
+        "    - {name: UCX_TLS,",
+        "     value: x}",
+        "\r",
+        "\u{feff}",
+    ];
+    prop_oneof![4 => proptest::sample::select(words.to_vec()).prop_map(str::to_owned), 1 => "\\PC{0,30}"]
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_read_or_refused(lines in proptest::collection::vec(line(), 0..25)) {
+        let inventory = of_text(&lines.join("\n"));
+        for worker in inventory.workloads.iter().flat_map(|w| &w.workers) {
+            for entry in worker.env.values() {
+                entry.spot.evidence();
+            }
+        }
+    }
+
+    #[test]
+    fn any_damage_to_a_manifest_is_survived(at in 0usize..6000, cut in 0usize..40, byte in any::<u8>()) {
+        let mut bytes = fs::read(fixture("alpha.yaml")).unwrap();
+        let at = at.min(bytes.len());
+        let end = (at + cut).min(bytes.len());
+        bytes.splice(at..end, [byte]);
+        let inventory = of_text(&String::from_utf8_lossy(&bytes));
+        for worker in inventory.workloads.iter().flat_map(|w| &w.workers) {
+            for spot in worker.env.values().map(|e| &e.spot).chain([&worker.spot, &worker.resources_spot]) {
+                spot.evidence();
+            }
+        }
+    }
+}
