@@ -79,9 +79,27 @@ fn is_kustomization(path: &Path) -> bool {
         .is_some_and(|n| kustomize::FILE_NAMES.iter().any(|k| n == *k))
 }
 
+/// What tells a directory from others, whatever path leads to it.
+#[cfg(unix)]
+type Identity = (u64, u64);
+#[cfg(not(unix))]
+type Identity = PathBuf;
+
+#[cfg(unix)]
+fn identity(directory: &Path) -> io::Result<Identity> {
+    use std::os::unix::fs::MetadataExt;
+    // One system call, where the real path takes one per component.
+    fs::metadata(directory).map(|m| (m.dev(), m.ino()))
+}
+
+#[cfg(not(unix))]
+fn identity(directory: &Path) -> io::Result<Identity> {
+    fs::canonicalize(directory)
+}
+
 /// A kustomize Component is a part of overlays and renders to nothing by itself.
 fn is_component(path: &Path) -> bool {
-    let bytes = File::open(path).and_then(read_bounded).unwrap_or_default();
+    let bytes = read_file(path).unwrap_or_default();
     String::from_utf8_lossy(&bytes)
         .lines()
         .any(|line| line.trim_end() == "kind: Component")
@@ -92,8 +110,8 @@ struct Input {
     texts: Vec<Text>,
     errors: Vec<InputError>,
     notes: Vec<Note>,
-    /// Directories that were walked, by their real path: a link never leads into one twice.
-    walked: HashSet<PathBuf>,
+    /// Directories that were walked: a link never leads into one twice.
+    walked: HashSet<Identity>,
     /// Several paths were named, so that one may hold another.
     several: bool,
     /// Files that were read, by their real path, where several paths were named.
@@ -166,7 +184,7 @@ impl Input {
 
     fn stdin(&mut self) {
         let path = Path::new(STDIN);
-        match read_bounded(io::stdin().lock()) {
+        match read_bounded(io::stdin().lock(), 0) {
             Ok(bytes) => self.bytes(path, bytes, true),
             Err(e) => self.error(path, format!("cannot be read: {e}")),
         }
@@ -210,9 +228,9 @@ impl Input {
 
     /// All manifests below a directory, in the order of their names. Links are followed once.
     fn walk(&mut self, directory: &Path, depth: usize) {
-        match fs::canonicalize(directory) {
-            Ok(real) => {
-                if !self.walked.insert(real) {
+        match identity(directory) {
+            Ok(identity) => {
+                if !self.walked.insert(identity) {
                     return;
                 }
             }
@@ -273,7 +291,7 @@ impl Input {
         {
             return;
         }
-        match File::open(path).and_then(read_bounded) {
+        match read_file(path) {
             Ok(bytes) => self.bytes(path, bytes, named),
             Err(e) => self.error(path, format!("cannot be read: {e}; check its permissions")),
         }
@@ -385,7 +403,7 @@ impl Input {
         if !sibling.is_file() {
             return;
         }
-        let Ok(bytes) = File::open(sibling).and_then(read_bounded) else {
+        let Ok(bytes) = read_file(sibling) else {
             return;
         };
         let Ok(text) = String::from_utf8(bytes) else {
@@ -418,9 +436,16 @@ impl Input {
     }
 }
 
-/// At most one byte more than is allowed, so that the caller can tell.
-fn read_bounded(from: impl Read) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
+/// A file, at most one byte more than is allowed.
+fn read_file(path: &Path) -> io::Result<Vec<u8>> {
+    let file = File::open(path)?;
+    let size = file.metadata()?.len().min(FILE_LIMIT);
+    read_bounded(file, size)
+}
+
+/// At most one byte more than is allowed, so that the caller can tell. `size`: what is expected.
+fn read_bounded(from: impl Read, size: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or_default() + 1);
     from.take(FILE_LIMIT + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
