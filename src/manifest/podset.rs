@@ -95,17 +95,19 @@ pub(super) fn templates<'a>(object: Node<'a>, kind: &str) -> Vec<Pod<'a>> {
                     .at(&["spec", "replicas"])
                     .and_then(Node::count)
                     .unwrap_or(1);
-                let before = add_clique(clique);
-                add(name, range, before, Some("podSpec"), replicas, 1);
+                add(
+                    name,
+                    range,
+                    clique.get("spec"),
+                    Some("podSpec"),
+                    replicas,
+                    1,
+                );
             }
         }
         _ => {}
     }
     out
-}
-
-fn add_clique(clique: Node<'_>) -> Option<Node<'_>> {
-    clique.get("spec")
 }
 
 fn pod<'a>(
