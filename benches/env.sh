@@ -11,7 +11,7 @@ rm -rf "$tree" && mkdir -p "$tree"
 graph() { # a graph of about 5.5 kB with the ConfigMap and comments that recipes have
     printf '# Recipe %s\n# %s\n' "$1" "$(printf 'comment %.0s' {1..30})"
     printf 'apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: engine-%s\ndata:\n  engine.yaml: |\n' "$1"
-    for i in {1..40}; do printf '    option_%s:\n      enabled: true\n      value: %s\n' "$i" "$i"; done
+    for i in {1..31}; do printf '    option_%s:\n      enabled: true\n      value: %s\n' "$i" "$i"; done
     printf -- '---\n'
     sed "s/qwen-disagg/graph-$1/" demo/tcp-fallback/deploy.yaml
     printf '              startupProbe:\n                failureThreshold: 120\n                httpGet: {path: /live, port: 9090}\n'

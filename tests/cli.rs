@@ -1,4 +1,8 @@
 //! The binary as its users meet it: the console blocks of README and docs, bad input, exit codes, pipes.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test may stop where something is not as it should be"
+)]
 
 mod support;
 
@@ -9,7 +13,10 @@ use std::process::{Command, Output, Stdio};
 
 fn tool() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_dynamo-interconnect-check"));
-    command.current_dir(env!("CARGO_MANIFEST_DIR")).env_remove("CLICOLOR_FORCE").env_remove("NO_COLOR");
+    command
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .env_remove("CLICOLOR_FORCE")
+        .env_remove("NO_COLOR");
     command
 }
 
@@ -67,7 +74,10 @@ fn graph(tls: &str) -> String {
 
 #[test]
 fn console_blocks_of_the_documentation_are_true() {
-    trycmd::TestCases::new().case("README.md").case("docs/guide/*.md").case("tests/cmd/*.md");
+    trycmd::TestCases::new()
+        .case("README.md")
+        .case("docs/guide/*.md")
+        .case("tests/cmd/*.md");
 }
 
 #[test]
@@ -96,7 +106,12 @@ fn exit_codes_follow_the_table() {
     ];
     for (args, code) in cases {
         let output = run(args);
-        assert_eq!(output.status.code(), Some(*code), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(
+            output.status.code(),
+            Some(*code),
+            "{args:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
     }
 }
 
@@ -107,7 +122,12 @@ fn the_report_of_the_rest_is_printed_when_an_input_cannot_be_read() {
     let absent = format!("{}/absent.yaml", scratch.path());
     let report = json(&run(&["env", &absent, &fails]));
     assert_eq!(report["errors"].as_array().unwrap().len(), 1);
-    assert!(report["errors"][0]["object"].as_str().unwrap().ends_with("absent.yaml"));
+    assert!(
+        report["errors"][0]["object"]
+            .as_str()
+            .unwrap()
+            .ends_with("absent.yaml")
+    );
     assert_eq!(report["trust"], "untrusted");
     assert_eq!(report["workloads"].as_array().unwrap().len(), 1);
 }
@@ -116,20 +136,47 @@ fn the_report_of_the_rest_is_printed_when_an_input_cannot_be_read() {
 fn bad_input_gets_its_own_words_and_costs_nothing_else() {
     let scratch = Scratch::new("bad");
     scratch.file("good.yaml", graph("tcp"));
-    scratch.file("broken.yaml", "kind: DynamoGraphDeployment\nspec:\n  a: [1,\n b: 2\n");
-    scratch.file("helm.yaml", "apiVersion: v1\nkind: {{ .Values.kind }}\nspec: {{- toYaml . }}\n");
+    scratch.file(
+        "broken.yaml",
+        "kind: DynamoGraphDeployment\nspec:\n  a: [1,\n b: 2\n",
+    );
+    scratch.file(
+        "helm.yaml",
+        "apiVersion: v1\nkind: {{ .Values.kind }}\nspec: {{- toYaml . }}\n",
+    );
     scratch.file("binary.yaml", [0u8, 159, 146, 150, 0, 1, 2, 255]);
     scratch.file("latin1.yaml", b"kind: ConfigMap\nname: caf\xe9\n");
     scratch.file("bomb.yaml", bomb());
-    scratch.file("two.yaml", format!("kind: DynamoGraphDeployment\nspec: [\n---\n{}", graph("tcp").replace("name: g}", "name: second}")));
+    scratch.file(
+        "two.yaml",
+        format!(
+            "kind: DynamoGraphDeployment\nspec: [\n---\n{}",
+            graph("tcp").replace("name: g}", "name: second}")
+        ),
+    );
     let report = json(&run(&["env", scratch.path()]));
     let said = format!("{}{}", report["errors"], report["notes"]);
-    for file in ["broken.yaml", "helm.yaml", "binary.yaml", "latin1.yaml", "bomb.yaml", "two.yaml"] {
+    for file in [
+        "broken.yaml",
+        "helm.yaml",
+        "binary.yaml",
+        "latin1.yaml",
+        "bomb.yaml",
+        "two.yaml",
+    ] {
         assert!(said.contains(file), "{file} is not mentioned: {said}");
     }
-    let names: Vec<&str> =
-        report["workloads"].as_array().unwrap().iter().map(|w| w["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["g", "second"], "the good graphs are judged all the same");
+    let names: Vec<&str> = report["workloads"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|w| w["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        names,
+        ["g", "second"],
+        "the good graphs are judged all the same"
+    );
     assert!(said.contains("helm template"), "{said}");
     for file in ["helm.yaml", "binary.yaml", "latin1.yaml"] {
         let named = run(&["env", &format!("{}/{file}", scratch.path())]);
@@ -137,7 +184,11 @@ fn bad_input_gets_its_own_words_and_costs_nothing_else() {
     }
     for (name, words) in [("absent", "no such"), ("", "")] {
         let output = run(&["env", &format!("{}/{name}", scratch.path())]);
-        assert!(String::from_utf8_lossy(&output.stdout).to_lowercase().contains(words));
+        assert!(
+            String::from_utf8_lossy(&output.stdout)
+                .to_lowercase()
+                .contains(words)
+        );
     }
 }
 
@@ -159,7 +210,10 @@ fn a_directory_without_yaml_is_no_pass() {
     let output = run(&["env", scratch.path()]);
     let report = json(&output);
     assert_eq!(output.status.code(), Some(1));
-    assert_eq!((&report["checks"][0]["name"], &report["checks"][0]["status"]), (&"env".into(), &"fail".into()));
+    assert_eq!(
+        (&report["checks"][0]["name"], &report["checks"][0]["status"]),
+        (&"env".into(), &"fail".into())
+    );
     assert_eq!(report["trust"], "unproven");
 }
 
@@ -176,8 +230,18 @@ fn symlink_loops_end() {
 
 #[test]
 fn standard_input_is_an_input() {
-    let mut child = tool().args(["env", "-", "-o", "json"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    child.stdin.take().unwrap().write_all(graph("tcp").as_bytes()).unwrap();
+    let mut child = tool()
+        .args(["env", "-", "-o", "json"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(graph("tcp").as_bytes())
+        .unwrap();
     let output = child.wait_with_output().unwrap();
     let report = json(&output);
     assert_eq!(report["workloads"][0]["source"]["path"], "<stdin>");
@@ -186,7 +250,12 @@ fn standard_input_is_an_input() {
 
 #[test]
 fn a_reader_that_leaves_is_no_error() {
-    let mut child = tool().args(["demo", "-o", "json"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = tool()
+        .args(["demo", "-o", "json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
@@ -198,17 +267,30 @@ fn huge_files_are_refused_quickly() {
     let scratch = Scratch::new("huge");
     let path = scratch.file("huge.yaml", "");
     // A sparse file: its size is what counts.
-    std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(100 << 20).unwrap();
+    std::fs::OpenOptions::new()
+        .write(true)
+        .open(&path)
+        .unwrap()
+        .set_len(100 << 20)
+        .unwrap();
     let output = run(&["env", &path]);
     assert_eq!(output.status.code(), Some(4));
-    assert!(json(&output)["errors"][0]["message"].as_str().unwrap().contains("16 MiB"));
+    assert!(
+        json(&output)["errors"][0]["message"]
+            .as_str()
+            .unwrap()
+            .contains("16 MiB")
+    );
 }
 
 #[test]
 fn the_same_input_gives_the_same_bytes() {
     let path = Path::new("demo").to_str().unwrap();
     for format in ["json", "text"] {
-        assert_eq!(run(&["env", path, "-o", format]).stdout, run(&["env", path, "-o", format]).stdout);
+        assert_eq!(
+            run(&["env", path, "-o", format]).stdout,
+            run(&["env", path, "-o", format]).stdout
+        );
     }
 }
 
@@ -231,16 +313,36 @@ fn hostile_names_cannot_reach_the_terminal() {
 
 #[test]
 fn every_judged_example_is_answered_by_explain() {
-    let Some(spec) = support::folder("INTERCONNECT_SPEC", "../shared/spec") else { return };
+    let Some(spec) = support::folder("INTERCONNECT_SPEC", "../shared/spec") else {
+        return;
+    };
     let text = std::fs::read_to_string(spec.join("env-judgements.tsv")).unwrap();
     let mut rows = 0;
     for line in text.lines().skip(1).filter(|l| !l.is_empty()) {
         let columns: Vec<&str> = line.split('\t').collect();
-        let (id, asked) = (columns[0], format!("{}={}", columns[1], columns[2].replace("<empty>", "")));
-        let answer = json(&run(&["explain", &asked, "--context", columns[3], "-o", "json"]));
-        assert_eq!(answer["status"], columns[4], "{id} {asked} {}: {answer}", columns[3]);
+        let (id, asked) = (
+            columns[0],
+            format!("{}={}", columns[1], columns[2].replace("<empty>", "")),
+        );
+        let answer = json(&run(&[
+            "explain",
+            &asked,
+            "--context",
+            columns[3],
+            "-o",
+            "json",
+        ]));
+        assert_eq!(
+            answer["status"], columns[4],
+            "{id} {asked} {}: {answer}",
+            columns[3]
+        );
         assert_eq!(answer["variable"], columns[1], "{id}");
-        let value = if columns[2] == "<unset>" { Value::Null } else { columns[2].replace("<empty>", "").into() };
+        let value = if columns[2] == "<unset>" {
+            Value::Null
+        } else {
+            columns[2].replace("<empty>", "").into()
+        };
         assert_eq!(answer["value"], value, "{id}");
         rows += 1;
     }

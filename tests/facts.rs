@@ -70,7 +70,7 @@ const EXACT: &[&str] = &[
 
 #[test]
 fn known_defects_are_found_and_no_other() {
-    let Some(corpus) = support::corpus() else {
+    let Some(corpus) = support::folder("INTERCONNECT_CORPUS", "../shared/corpus") else {
         return;
     };
     let root = corpus.join("recipes");

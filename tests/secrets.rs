@@ -1,4 +1,8 @@
 //! Planted secrets appear in no output: not in text, not in JSON, not in `--verbose`, not in errors.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test may stop where something is not as it should be"
+)]
 
 use std::path::Path;
 use std::process::Command;

@@ -285,11 +285,7 @@ impl TransportList {
                 .iter()
                 .any(|p| t.starts_with(p))
         };
-        !self.negated
-            && self
-                .data
-                .as_ref()
-                .is_some_and(|data| data.iter().any(|t| rdma(t)))
+        !self.negated && self.data.as_ref().is_some_and(|data| data.iter().any(rdma))
     }
 }
 

@@ -24,7 +24,7 @@ pub fn bytes(text: &str) -> Option<u64> {
     let number: f64 = number.parse().ok()?;
     let bytes = number * factor as f64;
     // Sizes of memory are far below the 2^53 up to which the product is exact.
-    (bytes >= 0.0 && bytes < 9.0e15).then_some(bytes as u64)
+    (0.0..9.0e15).contains(&bytes).then_some(bytes as u64)
 }
 
 #[cfg(test)]

@@ -19,8 +19,3 @@ pub fn folder(variable: &str, fallback: &str) -> Option<PathBuf> {
     }
     found
 }
-
-/// Genuine recipes and tool outputs.
-pub fn corpus() -> Option<PathBuf> {
-    folder("INTERCONNECT_CORPUS", "../shared/corpus")
-}
