@@ -1,25 +1,17 @@
 //! The judged examples of the specification, where a copy of it is at hand.
 
+mod support;
+
 use dynamo_interconnect_check::judge::context::Context;
 use dynamo_interconnect_check::judge::explain::parse_assignment;
 use dynamo_interconnect_check::judge::judge;
-use std::path::PathBuf;
-
-fn examples() -> Option<PathBuf> {
-    let directory = std::env::var_os("INTERCONNECT_SPEC").map_or_else(
-        || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/spec"),
-        PathBuf::from,
-    );
-    let file = directory.join("env-judgements.tsv");
-    file.exists().then_some(file)
-}
 
 #[test]
 fn every_judged_example_has_its_verdict() {
-    let Some(file) = examples() else {
-        eprintln!("SKIPPED: set INTERCONNECT_SPEC to the directory of env-judgements.tsv");
+    let Some(spec) = support::folder("INTERCONNECT_SPEC", "../shared/spec") else {
         return;
     };
+    let file = spec.join("env-judgements.tsv");
     let text = std::fs::read_to_string(file).expect("the examples are readable");
     let mut wrong = vec![];
     let mut rows = 0;

@@ -1,6 +1,9 @@
 //! Every shape and trap of `tests/manifests`, through the same door as the command line.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
+#[path = "support/skip.rs"]
+mod skip;
+
 use dynamo_interconnect_check::input;
 use dynamo_interconnect_check::manifest::workload::{EnvValue, Reach, Role, Worker, Workload};
 use dynamo_interconnect_check::manifest::{Inventory, Text, read, view};
@@ -522,7 +525,7 @@ fn kustomizations_are_rendered_where_they_are_named() {
                 graph.source.file.path
             );
         } else {
-            eprintln!("SKIPPED in part: neither kustomize nor kubectl is on PATH");
+            skip::aloud("rendering of a kustomization: neither kustomize nor kubectl is on PATH");
             assert!(
                 rendered
                     .notes

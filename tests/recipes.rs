@@ -3,11 +3,9 @@
 //! The recipes are not part of this repository: INTERCONNECT_CORPUS names the folder that holds `recipes/truth.json`.
 //! Without it these tests say aloud that they looked at nothing.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stderr,
-    reason = "helpers of tests; a skip has to be seen"
-)]
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
+mod support;
 
 use dynamo_interconnect_check::input;
 use dynamo_interconnect_check::manifest::view;
@@ -40,17 +38,7 @@ const PREFIXES: [&str; 17] = [
 ];
 
 fn corpus() -> Option<PathBuf> {
-    let named = std::env::var_os("INTERCONNECT_CORPUS").map(PathBuf::from);
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/corpus");
-    let folder = named.unwrap_or(beside).join("recipes");
-    let found = folder.join("truth.json").is_file();
-    if !found {
-        eprintln!(
-            "SKIPPED: no recipes at {}; set INTERCONNECT_CORPUS",
-            folder.display()
-        );
-    }
-    found.then_some(folder)
+    support::folder("INTERCONNECT_CORPUS", "../shared/corpus").map(|corpus| corpus.join("recipes"))
 }
 
 fn load(path: &Path) -> Value {
@@ -353,7 +341,7 @@ fn rendered_overlays_read_like_their_checked_in_files() {
             .any(|dir| dir.join(t).is_file())
     });
     if !tool {
-        eprintln!("SKIPPED in part: neither kustomize nor kubectl is on PATH");
+        support::skip::aloud("rendering of overlays: neither kustomize nor kubectl is on PATH");
     }
     let (mut wrong, mut rendered) = (Vec::new(), 0);
     for overlay in truth.as_array().unwrap() {

@@ -1,4 +1,7 @@
-//! Where genuine recipes and outputs are, when they are at hand. They belong to others and are never copied here.
+//! What test files share: where genuine recipes and outputs are, when they are at hand.
+//! Recipes and outputs belong to others and are never copied here.
+
+pub mod skip;
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +18,9 @@ pub fn folder(variable: &str, fallback: &str) -> Option<PathBuf> {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join(fallback);
     let found = named.or_else(|| beside.is_dir().then_some(beside));
     if found.is_none() {
-        eprintln!("SKIPPED: {variable} is not set and {fallback} is not beside the repository");
+        skip::aloud(&format!(
+            "{variable} is not set and {fallback} is not beside the repository"
+        ));
     }
     found
 }
