@@ -10,7 +10,7 @@
 //! | layer | modules | may touch |
 //! | --- | --- | --- |
 //! | 0 plain data | `report`, `target`, `observed`, `source`, `sanitise`, `catalogue` | std and serde |
-//! | 1 parse | `manifest` | pure |
+//! | 1 parse | `manifest`, `facts` | pure |
 //! | 2 judge | `judge`, `checks` | pure |
 //! | 3 touch the world | `input`, `kustomize` | files, processes |
 //! | 4 show | `render` | pure: report to bytes |
@@ -18,6 +18,7 @@
 
 pub mod catalogue;
 pub mod checks;
+pub mod facts;
 pub mod judge;
 pub mod manifest;
 pub mod observed;
