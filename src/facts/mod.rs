@@ -7,12 +7,16 @@
 //! A field that is `None` means "this output does not say it". Absence is never concluded from silence: where a tool
 //! states absence, the type has a name for it.
 
+pub mod dev_shm;
+pub mod dmesg;
 pub mod hca;
 pub mod ibdev2netdev;
 pub mod ibstat;
 pub mod ibstatus;
 pub mod ibv_devices;
 pub mod ibv_devinfo;
+pub mod limits;
+pub mod modules;
 pub mod nvidia_smi_csv;
 pub mod nvidia_smi_nvlink;
 pub mod nvidia_smi_q;
