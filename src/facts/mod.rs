@@ -17,6 +17,7 @@ pub mod ibv_devices;
 pub mod ibv_devinfo;
 pub mod limits;
 pub mod modules;
+pub mod nccl_log;
 pub mod nvidia_smi_csv;
 pub mod nvidia_smi_nvlink;
 pub mod nvidia_smi_q;
@@ -24,7 +25,10 @@ pub mod nvidia_smi_topo;
 pub mod rdma_link;
 pub mod show_gids;
 pub mod sysfs;
+pub mod tally;
 pub mod transcript;
+pub mod ucx_info;
+pub mod ucx_log;
 pub mod vendor;
 
 mod unparsable;
