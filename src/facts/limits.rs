@@ -1,0 +1,217 @@
+//! What a process may lock and do: `ulimit`, `/proc/<pid>/limits`, `/proc/<pid>/status`, `/proc/<pid>/uid_map`.
+//!
+//! Registering host memory for RDMA pins it, and pinning counts against `RLIMIT_MEMLOCK`, unless the process has
+//! `CAP_IPC_LOCK` in the initial user namespace.
+//! <https://github.com/torvalds/linux/blob/v6.12/drivers/infiniband/core/umem.c>
+
+use super::Unparsable;
+use super::transcript;
+
+/// A resource limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limit {
+    /// No limit.
+    Unlimited,
+    /// At most that many bytes.
+    Bytes(u64),
+}
+
+/// `RLIMIT_MEMLOCK`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Memlock {
+    /// In force.
+    pub soft: Limit,
+    /// How far the process may raise it; `None` where the output shows one number.
+    pub hard: Option<Limit>,
+}
+
+/// Reads whatever of `/proc/<pid>/limits`, `ulimit -a` or `ulimit -l` was pasted.
+pub fn parse(text: &str) -> Result<Memlock, Unparsable> {
+    parse_proc_limits(text)
+        .or_else(|_| parse_ulimit(text))
+        .map_err(|_| Unparsable::new("ulimit -l", text))
+}
+
+/// `/proc/<pid>/limits`: soft and hard limit in bytes.
+pub fn parse_proc_limits(text: &str) -> Result<Memlock, Unparsable> {
+    let limits = transcript::lines(text).find_map(|line| {
+        let mut words = line
+            .trim()
+            .strip_prefix("Max locked memory")?
+            .split_whitespace();
+        let soft = limit(words.next()?, 1)?;
+        let hard = limit(words.next()?, 1)?;
+        Some(Memlock {
+            soft,
+            hard: Some(hard),
+        })
+    });
+    limits.ok_or_else(|| Unparsable::new("/proc/self/limits", text))
+}
+
+/// `ulimit -l` (one number in KiB, or `unlimited`) and the memory line of `ulimit -a` in any shell:
+/// `max locked memory (kbytes, -l) 64`, `locked memory (kbytes) 64`, `-l: locked-in-memory size (kbytes) 64`.
+pub fn parse_ulimit(text: &str) -> Result<Memlock, Unparsable> {
+    let mut alone = None;
+    for line in transcript::lines(text) {
+        let line = line.trim();
+        if line.is_empty() || transcript::prompt(line).is_some() {
+            continue;
+        }
+        let value = line.split_whitespace().next_back().unwrap_or_default();
+        let Some(limit) = limit(value, 1024) else {
+            continue;
+        };
+        let memlock = Memlock {
+            soft: limit,
+            hard: None,
+        };
+        if line.contains("locked") && line.contains("mem") || line.contains("lockedmem") {
+            return Ok(memlock);
+        }
+        if value == line {
+            alone = alone.or(Some(memlock));
+        }
+    }
+    alone.ok_or_else(|| Unparsable::new("ulimit -l", text))
+}
+
+fn limit(word: &str, unit_bytes: u64) -> Option<Limit> {
+    if word == "unlimited" {
+        return Some(Limit::Unlimited);
+    }
+    let count: u64 = word.parse().ok()?;
+    Some(Limit::Bytes(count.saturating_mul(unit_bytes)))
+}
+
+/// Effective capabilities of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Capabilities {
+    /// The bit set. Bit numbers:
+    /// <https://github.com/torvalds/linux/blob/v6.12/include/uapi/linux/capability.h>
+    pub effective: u64,
+}
+
+impl Capabilities {
+    /// `CAP_IPC_LOCK`, bit 14: pinning memory is not counted.
+    pub fn has_ipc_lock(self) -> bool {
+        self.effective >> 14 & 1 == 1
+    }
+
+    /// `CAP_SYS_RESOURCE`, bit 24: the process may raise its own limits.
+    pub fn has_sys_resource(self) -> bool {
+        self.effective >> 24 & 1 == 1
+    }
+}
+
+/// `CapEff` of `/proc/<pid>/status`.
+pub fn parse_status(text: &str) -> Result<Capabilities, Unparsable> {
+    transcript::lines(text)
+        .find_map(|line| {
+            let bits = line.trim().strip_prefix("CapEff:")?.trim();
+            u64::from_str_radix(bits, 16).ok()
+        })
+        .map(|effective| Capabilities { effective })
+        .ok_or_else(|| Unparsable::new("/proc/self/status", text))
+}
+
+/// How user ids of a process map to those outside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UidMap {
+    /// Inside, outside, count.
+    pub ranges: Vec<(u32, u32, u32)>,
+}
+
+impl UidMap {
+    /// The initial user namespace: every id maps to itself. Elsewhere a capability does not lift the memlock limit.
+    pub fn is_initial_namespace(&self) -> bool {
+        self.ranges == [(0, 0, u32::MAX)]
+    }
+}
+
+/// `/proc/<pid>/uid_map`.
+pub fn parse_uid_map(text: &str) -> Result<UidMap, Unparsable> {
+    let mut ranges = Vec::new();
+    for line in transcript::lines(text) {
+        let numbers: Option<Vec<u32>> = line.split_whitespace().map(|n| n.parse().ok()).collect();
+        match numbers.as_deref() {
+            Some([]) => {}
+            Some(&[inside, outside, count]) => ranges.push((inside, outside, count)),
+            _ => return Err(Unparsable::new("/proc/self/uid_map", text)),
+        }
+    }
+    if ranges.is_empty() {
+        return Err(Unparsable::new("/proc/self/uid_map", text));
+    }
+    Ok(UidMap { ranges })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_shell_and_the_kernel_are_understood() {
+        let kib = |n: u64| Limit::Bytes(n * 1024);
+        for (name, text, soft, hard) in [
+            ("ulimit -l", "8192\n", kib(8192), None),
+            ("ulimit -l", "unlimited\n", Limit::Unlimited, None),
+            // Debian 12, soft-RoCE machine.
+            (
+                "proc",
+                "Limit   Soft Limit   Hard Limit   Units
+Max locked memory         65536                unlimited            bytes     
+Max file locks            unlimited            unlimited            locks\n",
+                Limit::Bytes(65536),
+                Some(Limit::Unlimited),
+            ),
+            (
+                "bash 4",
+                "data seg size           (kbytes, -d) unlimited
+max locked memory       (kbytes, -l) 64
+max memory size         (kbytes, -m) unlimited\n",
+                kib(64),
+                None,
+            ),
+            (
+                "dash",
+                "locked memory (kbytes)         8192\n",
+                kib(8192),
+                None,
+            ),
+            (
+                "zsh",
+                "-l: locked-in-memory size (kbytes)  64\n",
+                kib(64),
+                None,
+            ),
+        ] {
+            assert_eq!(parse(text).unwrap(), Memlock { soft, hard }, "{name}");
+        }
+        for text in ["", "max memory size (kbytes, -m) unlimited\n", "many\n"] {
+            assert!(parse(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn capabilities_are_bits() {
+        // containerd's default set, and one with IPC_LOCK added.
+        let default = parse_status("Name:\tsh\nCapEff:\t00000000a80425fb\n").unwrap();
+        assert!(!default.has_ipc_lock() && !default.has_sys_resource());
+        let locked = parse_status("CapEff:\t00000000a80465fb\n").unwrap();
+        assert!(locked.has_ipc_lock());
+        let all = parse_status("CapEff:\t000001ffffffffff\n").unwrap();
+        assert!(all.has_sys_resource());
+        assert!(parse_status("CapEff:\tnone\n").is_err());
+    }
+
+    #[test]
+    fn the_initial_namespace_maps_everything_to_itself() {
+        let initial = parse_uid_map("         0          0 4294967295\n").unwrap();
+        assert!(initial.is_initial_namespace());
+        let nested = parse_uid_map("         0     100000      65536\n").unwrap();
+        assert!(!nested.is_initial_namespace());
+        assert!(parse_uid_map("\n").is_err());
+        assert!(parse_uid_map("a b c\n").is_err());
+    }
+}

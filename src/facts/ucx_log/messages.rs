@@ -1,0 +1,224 @@
+//! Single lines of the log.
+
+use super::super::transcript::excerpt;
+use super::{ENTRIES, UcxLog};
+
+/// Distinct complaints kept at most; each new one is compared with all.
+const COMPLAINTS: usize = 256;
+
+/// Something that was asked for and is not there: misspelt, or no such device or plugin on this host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unavailable {
+    /// Transport or device.
+    pub kind: UnavailableKind,
+    /// Names asked for.
+    pub names: Vec<String>,
+    /// What there is, as the library lists it: `rc`, `'eth0'(tcp)`.
+    pub alternatives: Vec<String>,
+}
+
+/// What an unavailable name names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UnavailableKind {
+    /// A member of `UCX_TLS`.
+    Transport,
+    /// A member of `UCX_NET_DEVICES` or another device list.
+    Device,
+}
+
+impl Unavailable {
+    /// Only TCP is offered: this process sees no RDMA device.
+    pub fn offers_only_tcp(&self) -> bool {
+        self.kind == UnavailableKind::Device
+            && !self.alternatives.is_empty()
+            && self
+                .alternatives
+                .iter()
+                .all(|alternative| alternative.ends_with("(tcp)"))
+    }
+}
+
+/// A peer that could not be connected.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConnectFailure {
+    /// What was lacking: `active messages`, `remote registered memory access`, `auxiliary`.
+    pub lacking: String,
+    /// The reasons for each device, as printed, sanitised.
+    pub reasons: String,
+}
+
+/// What debug lines say about GPUDirect.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum GpuDirectHint {
+    /// GPU memory is registered on these memory domains.
+    RegistersOn(Vec<String>),
+    /// No memory domain registers GPU memory.
+    RegistersNowhere,
+    /// A peermem module was found, or not, for this adapter.
+    Peermem(String, bool),
+    /// dma-buf works, or not, on this adapter or GPU.
+    Dmabuf(String, bool),
+    /// Multi-node NVLink is on or off.
+    MultiNodeNvlink(bool),
+}
+
+/// Takes what a message says.
+pub(super) fn take(log: &mut UcxLog, message: &str) {
+    if let Some(rest) = message.strip_prefix("Version ") {
+        if let Some((version, tail)) = rest.split_once(" (loaded from ") {
+            let path = tail.split([',', ')']).next().unwrap_or_default();
+            if log.versions.len() < ENTRIES {
+                log.versions.insert((excerpt(version), excerpt(path)));
+            }
+        }
+    } else if let Some((_, list)) = message.split_once("UCX_* env variables: ") {
+        variables(log, list);
+    } else if let Some(unavailable) = unavailable(message) {
+        if log.unavailable.len() < COMPLAINTS && !log.unavailable.contains(&unavailable) {
+            log.unavailable.push(unavailable);
+        }
+    } else if message.contains("no usable transports/devices") {
+        log.has_no_usable_transport = true;
+    } else if let Some(refused) = invalid_value(message) {
+        if log.invalid_values.len() < ENTRIES {
+            log.invalid_values.insert(refused);
+        }
+    } else if let Some((_, list)) = message
+        .split_once("unused environment variable")
+        .or_else(|| message.split_once("unused env variable"))
+    {
+        unused(log, list);
+    } else if let Some(failure) = connect_failure(message) {
+        if log.connect_failures.len() < COMPLAINTS && !log.connect_failures.contains(&failure) {
+            log.connect_failures.push(failure);
+        }
+    } else {
+        hardware(log, message);
+    }
+}
+
+fn hardware(log: &mut UcxLog, message: &str) {
+    if message.contains("Please set max locked memory (ulimit -l)") {
+        log.has_memlock_failure = true;
+    } else if let Some((what, device)) = completion_error(message) {
+        if log.completion_errors.len() < ENTRIES {
+            log.completion_errors.insert((what, device));
+        }
+    } else if let Some(hint) = gpu_direct(message)
+        && log.gpu_direct.len() < ENTRIES
+    {
+        log.gpu_direct.insert(hint);
+    }
+}
+
+/// `UCX_TLS=rc UCX_NET_DEVICES=mlx5_0:1`, separated by blanks.
+fn variables(log: &mut UcxLog, list: &str) {
+    for word in list.split_whitespace() {
+        if let Some((name, value)) = word.split_once('=')
+            && name.starts_with("UCX_")
+            && log.variables.len() < ENTRIES
+        {
+            log.variables.insert(excerpt(name), excerpt(value));
+        }
+    }
+}
+
+/// `transport 'x' is not available, please use one or more of: a, b`, `transports 'x','y' are not available, ..`,
+/// `network device 'mlx5_0:1' is not available, please use one or more of: 'eth0'(tcp)`.
+fn unavailable(message: &str) -> Option<Unavailable> {
+    let (head, alternatives) = message.split_once(" not available, please use one or more of: ")?;
+    let kind = if head.contains("device") {
+        UnavailableKind::Device
+    } else if head.contains("transport") {
+        UnavailableKind::Transport
+    } else {
+        return None;
+    };
+    Some(Unavailable {
+        kind,
+        // The names are what stands between quotation marks.
+        names: head
+            .split('\'')
+            .skip(1)
+            .step_by(2)
+            .map(excerpt)
+            .take(128)
+            .collect(),
+        alternatives: alternatives.split(", ").map(excerpt).take(512).collect(),
+    })
+}
+
+/// `Invalid value for MEMTYPE_CACHE: 'true'. Expected: <yes|no|try>`.
+fn invalid_value(message: &str) -> Option<(String, String)> {
+    let (_, rest) = message.split_once("Invalid value for ")?;
+    let (name, rest) = rest.split_once(": '")?;
+    let (value, _) = rest.split_once('\'')?;
+    Some((excerpt(name), excerpt(value)))
+}
+
+/// `s: UCX_NET_DEVICE (maybe: UCX_NET_DEVICES?); UCX_FOO (maybe: UCX_TLS?)`; 1.13 `: UCX_FOO (set ..)`.
+fn unused(log: &mut UcxLog, list: &str) {
+    let list = list.split_once(':').map_or("", |(_, list)| list);
+    for entry in list.split(';') {
+        let entry = entry.trim();
+        let (name, rest) = entry.split_once(' ').unwrap_or((entry, ""));
+        let proposal = rest
+            .split_once("(maybe: ")
+            .and_then(|(_, tail)| tail.split(['?', ')']).next());
+        if name.starts_with("UCX_") && log.unused_variables.len() < ENTRIES {
+            log.unused_variables
+                .insert(excerpt(name), proposal.map(excerpt));
+        }
+    }
+}
+
+/// `no active messages transport to <peer>: Unsupported operation`, with reasons for each device.
+fn connect_failure(message: &str) -> Option<ConnectFailure> {
+    let rest = message.strip_prefix("no ")?;
+    let (lacking, rest) = rest.split_once(" transport to ")?;
+    let (_, reasons) = rest.split_once(": ").unwrap_or(("", rest));
+    Some(ConnectFailure {
+        lacking: excerpt(lacking),
+        reasons: excerpt(reasons),
+    })
+}
+
+/// `Local protection on mlx5_0:1/IB (synd 0x4 ..)`, `Transport retry count exceeded on mlx5_0:1/RoCE (synd ..)`. The
+/// lines come from the mlx5 transports and carry neither `UCX` nor a level.
+fn completion_error(message: &str) -> Option<(String, String)> {
+    let (head, _) = message.split_once(" (synd ")?;
+    let (what, device) = head.rsplit_once(" on ")?;
+    // In front stands the source file, `ib_mlx5_log.c:177  `.
+    let what = what.rsplit("  ").next()?;
+    let device = device.split('/').next()?;
+    Some((excerpt(what), excerpt(device)))
+}
+
+fn gpu_direct(message: &str) -> Option<GpuDirectHint> {
+    if let Some((_, list)) = message.split_once("register cuda memory on: ") {
+        let domains = list.split(", ").map(excerpt).take(128).collect();
+        return Some(GpuDirectHint::RegistersOn(domains));
+    }
+    if message.contains("no memory domain supports registering cuda memory") {
+        return Some(GpuDirectHint::RegistersNowhere);
+    }
+    if let Some((head, tail)) = message.split_once(": cuda GPUDirect RDMA is ") {
+        let found = !tail.starts_with("not ") && !tail.starts_with("disabled");
+        return Some(GpuDirectHint::Peermem(excerpt(head), found));
+    }
+    if let Some(word) = message.strip_prefix("multi-node NVLINK support is ") {
+        return Some(GpuDirectHint::MultiNodeNvlink(word.starts_with("enabled")));
+    }
+    if let Some((_, tail)) = message.split_once("dmabuf is") {
+        let head = message.split(':').next().unwrap_or_default();
+        let works = !tail.trim_start().starts_with("not ");
+        let subject = match tail.split_once(" on ") {
+            Some((_, subject)) => subject,
+            None => head,
+        };
+        return tail
+            .contains("supported")
+            .then(|| GpuDirectHint::Dmabuf(excerpt(subject), works));
+    }
+    None
+}
