@@ -11,6 +11,7 @@ use std::sync::Arc;
 /// A recorded container with these answers.
 pub(crate) fn container(role: &str, answers: &[(&Ask, &str)]) -> Snapshot {
     let place = Place {
+        kind: crate::snapshot::PlaceKind::Pod,
         workload: None,
         namespace: None,
         pod: format!("{role}-0"),
