@@ -17,12 +17,14 @@
 //! | 5 faces | `cli`, `main` | everything |
 
 pub mod ask;
+pub mod bundle;
 pub mod catalogue;
 pub mod checks;
 pub mod facts;
 pub mod judge;
 pub mod manifest;
 pub mod observed;
+pub mod probe;
 pub mod report;
 pub mod sanitise;
 pub mod snapshot;

@@ -4,29 +4,70 @@ use crate::ask::Ask;
 use crate::observed::Skip;
 use crate::report::{Evidence, EvidenceSource, SkipReason};
 use crate::sanitise;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Where a snapshot was taken.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Place {
+    /// What kind of place it is.
+    #[serde(default, skip_serializing_if = "PlaceKind::is_pod")]
+    pub kind: PlaceKind,
     /// Deployment the container belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<String>,
     /// Namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// Pod.
+    /// Pod, or the name of the host.
     pub pod: String,
     /// Container.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<String>,
     /// Node it runs on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
     /// Role of the worker: prefill, decode, encode, pd, agg.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
 }
 
+/// Whether a place is a container or a whole machine.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PlaceKind {
+    /// A container of a pod.
+    #[default]
+    Pod,
+    /// The machine, or the container, that the tool itself runs on.
+    Host,
+}
+
+impl PlaceKind {
+    fn is_pod(&self) -> bool {
+        *self == Self::Pod
+    }
+}
+
+impl Place {
+    /// The machine the tool runs on.
+    pub fn host(name: impl Into<String>) -> Self {
+        let (workload, namespace, container, node, role) = (None, None, None, None, None);
+        Self {
+            kind: PlaceKind::Host,
+            pod: name.into(),
+            workload,
+            namespace,
+            container,
+            node,
+            role,
+        }
+    }
+}
+
 /// One answer.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Answer {
     /// What was read.
@@ -41,7 +82,7 @@ pub enum Answer {
 }
 
 /// All answers of one container.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Snapshot {
     /// Where it was taken.
@@ -51,7 +92,7 @@ pub struct Snapshot {
 }
 
 /// Several snapshots of one run.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bundle {
     /// Version of this format. Older formats stay readable.
@@ -63,9 +104,47 @@ pub struct Bundle {
 /// At most this many characters of an answer become evidence.
 const EXCERPT: usize = 200;
 
+/// Last line of an answer of which only the beginning was kept.
+pub const CUT: &str = "[cut]";
+
+/// The exit status of a tool that failed, from the last line of its answer.
+pub fn exit_code(text: &str) -> Option<i32> {
+    let last = text
+        .strip_suffix(CUT)
+        .unwrap_or(text)
+        .trim_end_matches('\n')
+        .rsplit('\n')
+        .next()?;
+    last.strip_prefix("[exit ")?.strip_suffix(']')?.parse().ok()
+}
+
+/// An answer without the lines that the probe added to it.
+pub fn without_marks(text: &str) -> &str {
+    let text = text.strip_suffix(CUT).unwrap_or(text);
+    if exit_code(text).is_none() {
+        return text;
+    }
+    text.rfind("[exit ")
+        .map_or(text, |at| text[..at].strip_suffix('\n').unwrap_or(""))
+}
+
 impl Snapshot {
-    /// The text of an answer, or why there is none.
+    /// The text of an answer, or why there is none. What the probe added to it is left out.
     pub fn text(&self, ask: &Ask) -> Result<&str, Skip> {
+        self.raw(ask).map(without_marks)
+    }
+
+    /// Only the beginning of this answer was kept: what is not in it may yet be there.
+    pub fn is_cut(&self, ask: &Ask) -> bool {
+        self.raw(ask).is_ok_and(|text| text.ends_with(CUT))
+    }
+
+    /// The exit status of the tool behind this answer, where it failed and yet printed something.
+    pub fn exit_code(&self, ask: &Ask) -> Option<i32> {
+        self.raw(ask).ok().and_then(exit_code)
+    }
+
+    fn raw(&self, ask: &Ask) -> Result<&str, Skip> {
         match self.answers.get(ask.id) {
             Some(Answer::Text(text)) => Ok(text),
             Some(Answer::Missing { reason, detail }) => Err(Skip::new(*reason, detail.clone())),
@@ -79,7 +158,45 @@ impl Snapshot {
 
 /// Evidence from one answer: the lines that decided, bounded.
 pub fn evidence<'a>(ask: &Ask, lines: impl IntoIterator<Item = &'a str>) -> Evidence {
-    let excerpt = lines.into_iter().take(8).map(|l| sanitise::line(l, EXCERPT)).collect::<Vec<_>>().join("\n");
+    let excerpt = lines
+        .into_iter()
+        .take(8)
+        .map(|l| sanitise::line(l, EXCERPT))
+        .collect::<Vec<_>>()
+        .join("\n");
     let ask = Some(ask.shown_as.to_owned());
-    Evidence { source: EvidenceSource::Snapshot, path: None, line: None, column: None, ask, excerpt }
+    Evidence {
+        source: EvidenceSource::Snapshot,
+        path: None,
+        line: None,
+        column: None,
+        ask,
+        excerpt,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_probe_added_is_no_part_of_an_answer() {
+        assert_eq!(without_marks("a\n\n[exit 9]\n"), "a\n");
+        assert_eq!(without_marks("a\n\n[exit 9]"), "a\n");
+        assert_eq!(without_marks("a\n[cut]"), "a\n");
+        assert_eq!(without_marks("[exit 9]"), "");
+        assert_eq!(without_marks("[exit x]\nb"), "[exit x]\nb");
+        assert_eq!(exit_code("a\n\n[exit 139]\n"), Some(139));
+        assert_eq!(exit_code("a [exit 9]"), None);
+    }
+
+    #[test]
+    fn a_recording_of_the_first_format_stays_readable() {
+        let place: Place = serde_json::from_str(r#"{"workload":null,"namespace":"ns","pod":"p","container":"main","node":null,"role":"decode"}"#).unwrap();
+        assert_eq!(place.kind, PlaceKind::Pod);
+        assert_eq!(
+            serde_json::to_string(&Place::host("h")).unwrap(),
+            r#"{"kind":"host","pod":"h"}"#
+        );
+    }
 }
