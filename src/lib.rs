@@ -19,6 +19,7 @@
 //! | 5 faces | `cli`, `main` | everything |
 
 pub mod ask;
+pub mod bundle;
 pub mod catalogue;
 pub mod checks;
 pub mod cli;
@@ -30,6 +31,7 @@ pub mod judge;
 pub mod kustomize;
 pub mod manifest;
 pub mod observed;
+pub mod probe;
 pub mod render;
 pub mod report;
 pub mod sanitise;

@@ -1,0 +1,12 @@
+//! Asks about one container or host: one script goes in, framed answers come out, a snapshot is the result.
+//!
+//! ```text
+//! ask table -> script::Script --sh -s, here or in a pod--> bytes -> frames::read -> answers of a Snapshot
+//! ```
+//!
+//! Writing the script and reading the frames is pure; only `local` starts a process. A pod's exec takes the same script
+//! and its output the same reader.
+
+pub mod frames;
+pub mod local;
+pub mod script;

@@ -1,0 +1,416 @@
+# Read-only probe of dynamo-interconnect-check, for any POSIX sh (dash, busybox, bash).
+# It reads files under /proc, /sys, /dev and /etc and runs the tools named below; it writes no file and changes nothing.
+# Everything stands in one function that the last line calls: a script that arrives cut off runs nothing.
+__dic_main() {
+ROOT=@ROOT@
+NONCE=@NONCE@
+DEADLINE=@DEADLINE@
+# Only variables of these exact names leave the container.
+NAMES='@NAMES@'
+LC_ALL=C; export LC_ALL
+IFS=' 	
+'
+set +e +u +f
+PATH="${PATH:-/usr/bin}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+PATH="$PATH:/usr/local/nvidia/bin:/opt/amazon/efa/bin:/usr/local/ucx/bin:/opt/hpcx/ucx/bin:/opt/mellanox/iproute2/sbin"
+case $ROOT in /*) ROOT=$(cd -P "$ROOT" && pwd) || exit 0 ;; esac
+cd /
+tool_group= tool_timer= watchdog= broken= site_dirs= workers= worker= worker_name= environ= variables=
+home=${HOME:-/root} virtual_env= ucx_config_dir= nccl_conf_file=
+
+# --- Frames. An answer stands between two lines that begin with the nonce, which no file or tool can know. ---
+begin() { ask=$1 room=$2 full=; printf '%s begin %s\n' "$NONCE" "$ask"; }
+end() {
+  [ -z "$full" ] || [ "$1" != ok ] || set -- cut
+  printf '\n%s end %s %s\n' "$NONCE" "$ask" "$*"
+}
+# Begins an answer if its place is there: what is missing in a readable place is absent, which is an answer.
+at() {
+  begin "$1" "$2"
+  [ ! -d "$ROOT$3" ] || [ -x "$ROOT$3" ] || { end denied "$3"; return 1; }
+  [ -d "$ROOT$3" ] || { end absent "$3"; return 1; }
+}
+leave_out() { begin "$1" 0; shift; end "$@"; }
+
+# --- Printing, bounded. ---
+put() {
+  [ -z "$full" ] || return 0
+  room=$((room - ${#1} - 1))
+  if [ "$room" -lt 0 ]; then full=1; else printf '%s\n' "$1"; fi
+}
+# First line of a file into $v. Fails where there is none; sysfs answers EINVAL for empty slots.
+first() { v=; IFS= read -r v 2>/dev/null <"$1"; [ -n "$v" ]; }
+# Every line of each file as "path: line". What is not there or cannot be read is left out.
+values() {
+  for f do
+    [ -f "$f" ] && [ -r "$f" ] || continue
+    { while IFS= read -r v || [ -n "$v" ]; do put "${f#"$ROOT"}: $v"; done; } 2>/dev/null <"$f"
+  done
+}
+# values of the named files in each directory: fields 'state rate' DIR...
+fields() {
+  names=$1; shift
+  for d do
+    for n in $names; do
+      [ -f "$d/$n" ] && first "$d/$n" && put "${d#"$ROOT"}/$n: $v"
+    done
+  done
+}
+entries() {
+  for f do [ ! -e "$f" ] && [ ! -L "$f" ] || put "${f##*/}"; done
+}
+paths() {
+  for f do [ ! -e "$f" ] || put "${f#"$ROOT"}"; done
+}
+# "path: type access", with the letters r and w of access(2), or - for none.
+nodes() {
+  for f do
+    [ -e "$f" ] || continue
+    if [ -c "$f" ]; then t=char; elif [ -d "$f" ]; then t=dir; elif [ -b "$f" ]; then t=block; else t=file; fi
+    a=; [ ! -r "$f" ] || a=r; [ ! -w "$f" ] || a=${a}w
+    put "${f#"$ROOT"}: $t ${a:--}"
+  done
+}
+text() { # id cap file
+  begin "$1" "$2"
+  if [ ! -e "$ROOT$3" ]; then end absent "$3"; return; fi
+  if [ ! -r "$ROOT$3" ]; then end denied "$3"; return; fi
+  { while IFS= read -r v || [ -n "$v" ]; do put "$v"; done; } 2>/dev/null <"$ROOT$3"
+  end ok
+}
+# Lines of a file that match, chosen here, so that the others stay in the container.
+lines() { # id cap file expression
+  begin "$1" "$2"
+  if [ ! -e "$ROOT$3" ]; then end absent "$3"; return; fi
+  if [ ! -r "$ROOT$3" ]; then end denied "$3"; return; fi
+  if ! has grep; then end no-tool grep; return; fi
+  grep -aE "$4" "$ROOT$3" 2>/dev/null </dev/null
+  end ok
+}
+has() { command -v "$1" >/dev/null 2>&1; }
+if has head; then LIMIT='head -c '; else LIMIT='dd bs=1 count='; fi
+# User and password of a URL stay here. Of a list of URLs the hosts before the last password go with them.
+clean() { case $v in *://*@*) v=${v%%://*}://${v##*@} ;; esac; }
+
+# --- Tools. Each runs in a process group of its own, under a timer that kills the whole group. ---
+if has setsid; then group=setsid; elif has timeout; then group='timeout 60'; else group=; fi
+kill_group() {
+  if [ -n "$group" ]; then kill -KILL "-$1" 2>/dev/null; else kill_tree "$1"; fi
+}
+# Without setsid and timeout there are no groups: children are found through their parent, which is stopped first, so
+# that it neither starts more nor goes on when they end.
+kill_tree() {
+  kill -STOP "$1" 2>/dev/null
+  for s in /proc/[0-9]*/stat; do
+    IFS= read -r v 2>/dev/null <"$s" || continue
+    rest=${v##*) }; rest=${rest#* }
+    [ "${rest%% *}" != "$1" ] || (kill_tree "${v%% *}")
+  done
+  kill -KILL "$1" 2>/dev/null
+}
+tool() { # id cap seconds filter program arguments...
+  # One byte more than the limit, so that the reader sees that there was more.
+  begin "$1" "$2"; cap=$(($2 + 1)) secs=$3 filter=$4; shift 4
+  has "$1" || { end no-tool "$1"; return; }
+  # Tools that ask the kernel and nobody else need no timer of their own.
+  if [ "$secs" = 0 ]; then "$@" 2>&1 </dev/null; end ok; return; fi
+  case " $broken " in *" $1 "*) end timeout "$secs" "$1" hung before; return ;; esac
+  $group sh -c "{ \"\$@\" 2>&1 || printf '\\n[exit %s]\\n' \$?; } $filter | $LIMIT$cap 2>/dev/null" sh "$@" \
+    </dev/null 2>/dev/null &
+  tool_group=$!
+  (
+    trap 'kill $! 2>/dev/null; exit 0' TERM
+    n=0
+    while [ "$n" -lt "$secs" ] && alive; do sleep 1 & wait $!; n=$((n + 1)); done
+    kill_group "$tool_group"
+  ) >/dev/null 2>&1 </dev/null &
+  tool_timer=$!
+  wait "$tool_group"; code=$?
+  # What the tool left in its group goes with it.
+  [ -z "$group" ] || kill_group "$tool_group"
+  kill "$tool_timer" 2>/dev/null; wait "$tool_timer" 2>/dev/null
+  if [ "$code" -gt 128 ]; then broken="$broken $1"; end timeout "$secs" "$*"; else end ok; fi
+  tool_group= tool_timer=
+}
+# Is the shell of this script still there, and the one who started it? Asked by the timers, once a second.
+alive() {
+  [ -n "$starter" ] || return 0
+  mine || return 1
+  read -r a b c parent rest 2>/dev/null <"/proc/$$/stat" && [ "$parent" = "$starter" ]
+}
+stop() {
+  trap '' TERM HUP INT PIPE
+  [ -z "$tool_group" ] || kill_group "$tool_group"
+  kill $tool_timer $watchdog 2>/dev/null
+  printf '\n%s stopped\n' "$NONCE" 2>/dev/null
+  exit 0
+}
+trap stop TERM HUP INT PIPE
+# Where /proc is not that of our own processes the question cannot be asked.
+a= starter=
+read -r a b c starter rest 2>/dev/null </proc/self/stat
+[ "$a" = "$$" ] || starter=
+# Is it still our own shell that has its number?
+mine() {
+  [ -n "$starter" ] || return 0
+  read -r a b c parent rest 2>/dev/null </proc/self/stat
+  [ "$parent" = "$$" ]
+}
+# The deadline inside the container: what exec started outlives a client that goes away.
+(
+  trap 'kill $! 2>/dev/null; exit 0' TERM
+  n=0
+  while [ "$n" -lt "$DEADLINE" ] && alive; do sleep 1 & wait $!; n=$((n + 1)); done
+  mine || exit 0
+  kill -TERM "$$"; sleep 1 & wait $!
+  ! mine || kill -KILL "$$"
+) >/dev/null 2>&1 </dev/null &
+watchdog=$!
+
+# --- Reads that need more than one line. ---
+# Where a directory link leads, into $v; no process is started for it.
+real() { v=; [ -d "$1" ] && cd -P "$1" 2>/dev/null && v=${PWD#"$ROOT"}; cd /; [ -n "$v" ]; }
+pci_of_rdma() {
+  for d in "$ROOT"/sys/class/infiniband/*; do
+    real "$d/device" || continue
+    put "${d#"$ROOT"}/device: $v"
+    ! real "$d/device/driver" || put "${d#"$ROOT"}/device/driver: ${v##*/}"
+  done
+}
+pci_of_gpus() {
+  for g in "$ROOT"/proc/driver/nvidia/gpus/*; do
+    d=/sys/bus/pci/devices/${g##*/}
+    ! real "$ROOT$d" || put "$d: $v"
+    fields 'numa_node iommu_group/type' "$ROOT$d"
+  done
+}
+# Empty slots answer EINVAL and cost one read; there may be a thousand of them on one port.
+gids() {
+  for p in "$ROOT"/sys/class/infiniband/*/ports/*; do
+    if [ -d "$p/gid_attrs/types" ]; then
+      for f in "$p"/gid_attrs/types/*; do
+        first "$f" || continue
+        i=${f##*/}
+        put "${f#"$ROOT"}: $v"
+        fields "gids/$i gid_attrs/ndevs/$i" "$p"
+      done
+    else
+      for f in "$p"/gids/*; do
+        first "$f" || continue
+        case $v in *[1-9a-f]*) put "${f#"$ROOT"}: $v" ;; esac
+      done
+    fi
+  done
+}
+# Opens the nodes as a library would, which has no effect on the device, and says what the kernel answered.
+open_nodes() {
+  for f do
+    [ -e "$f" ] || continue
+    [ -c "$f" ] || [ -n "$ROOT" ] || continue
+    if true 2>/dev/null <>"$f"; then v=open; else
+      v=$( { true <>"$f"; } 2>&1)
+      case $v in
+        *'not permitted'*) v=EPERM ;;
+        *'ermission denied'*) v=EACCES ;;
+        *'o such device'*) v=ENODEV ;;
+        *) v=failed ;;
+      esac
+    fi
+    put "${f##*/}: $v"
+  done
+}
+module_versions() {
+  for n do
+    [ -d "$ROOT/sys/module/$n" ] || continue
+    if first "$ROOT/sys/module/$n/version"; then put "/sys/module/$n/version: $v"; else put "/sys/module/$n: present"; fi
+  done
+}
+# Words of the kernel's command line that decide about the IOMMU; the others stay here.
+iommu_words() {
+  first "$ROOT/proc/cmdline" || return
+  set -f
+  for v in $v; do
+    case $v in iommu=* | intel_iommu=* | amd_iommu=* | iommu.passthrough=*) put "$v" ;; esac
+  done
+  set +f
+}
+first_cpu() {
+  while IFS= read -r v; do
+    case $v in
+      '') break ;;
+      vendor_id* | 'model name'* | 'CPU implementer'* | 'CPU part'*) put "$v" ;;
+      flags*) case " $v " in *' hypervisor '*) put 'hypervisor: yes' ;; *) put 'hypervisor: no' ;; esac ;;
+    esac
+  done 2>/dev/null <"$ROOT/proc/cpuinfo"
+}
+
+# --- The worker. Command lines are matched here and stay here; a fixed word is all that leaves. ---
+find_workers() {
+  has grep || return
+  set -- "$ROOT"/proc/[0-9]*/cmdline
+  found=$(grep -lzE '^(dynamo\.(vllm|sglang|trtllm)(\..*)?|(.*/)?vllm|vllm\.entrypoints\..*|sglang\.launch_server|(.*/)?trtllm-(serve|llmapi-launch)|tensorrt_llm\..*|VLLM::.*|sglang::.*)$' "$@" 2>/dev/null </dev/null)
+  # A small busybox knows no -z. Without the NUL between them the words of a command line stand side by side.
+  if [ $? -gt 1 ] && [ -z "$found" ]; then
+    for f do
+      first "$f" || continue
+      case $v in
+        *-mdynamo.vllm* | *-mdynamo.sglang* | *-mdynamo.trtllm* | *-mvllm.entrypoints.* | *vllmserve* | VLLM::* | sglang::* | \
+          *-msglang.launch_server* | *trtllm-serve* | *trtllm-llmapi-launch*) found="$found $f" ;;
+      esac
+    done
+  fi
+  for f in $found; do
+    p=${f%/cmdline}; p=${p##*/}
+    IFS= read -r v 2>/dev/null <"$f"
+    case $v in
+      *dynamo.vllm*) w=dynamo.vllm r=1 ;;
+      *dynamo.sglang*) w=dynamo.sglang r=1 ;;
+      *dynamo.trtllm*) w=dynamo.trtllm r=1 ;;
+      VLLM::*) w=vllm-engine r=3 ;;
+      sglang::*) w=sglang-engine r=3 ;;
+      *sglang.launch_server*) w=sglang r=2 ;;
+      *trtllm* | *tensorrt_llm*) w=trtllm r=2 ;;
+      *) w=vllm r=2 ;;
+    esac
+    workers="$workers $r:$p:$w"
+  done
+  # The lowest number of the best kind is the one that was started with the environment of the container.
+  best=9 lowest=
+  for x in $workers; do
+    r=${x%%:*} p=${x#*:}; p=${p%%:*}
+    if [ "$r" -lt "$best" ] || { [ "$r" = "$best" ] && [ "$p" -lt "$lowest" ]; }; then
+      best=$r lowest=$p worker=$p worker_name=${x##*:}
+    fi
+  done
+  if [ -n "$worker" ]; then f=$ROOT/proc/$worker/environ
+  elif [ -n "$ROOT" ]; then f=$ROOT/proc/self/environ
+  else f=/proc/$$/environ; fi
+  environ=$f
+  [ -r "$f" ] && true 2>/dev/null <"$f" && has tr || return
+  # NUL-separated; a line break within a value becomes a blank, so that it cannot make a variable of its own.
+  variables=$(tr '\0\n' '\n ' 2>/dev/null <"$f" | grep -aE "^($NAMES|HOME|VIRTUAL_ENV|UCX_CONFIG_DIR|NCCL_CONF_FILE)=")
+  each_line "$variables" hint
+}
+# Where the worker's settings and packages are. Used here only.
+hint() {
+  case $1 in
+    HOME=*) home=${1#*=} ;;
+    VIRTUAL_ENV=*) virtual_env=${1#*=} ;;
+    UCX_CONFIG_DIR=*) ucx_config_dir=${1#*=} ;;
+    NCCL_CONF_FILE=*) nccl_conf_file=${1#*=} ;;
+  esac
+}
+# Calls a function with every line of a text.
+each_line() {
+  IFS='
+'
+  set -f; set -- "$2" $1; set +f
+  IFS=' 	
+'
+  what=$1; shift
+  for line do "$what" "$line"; done
+}
+list_workers() {
+  for x in $workers; do x=${x#*:}; put "${x%%:*}: ${x#*:}"; done
+}
+environment() { # id cap
+  begin "$1" "$2"
+  for n in grep tr; do has "$n" || { end no-tool "$n"; return; }; done
+  if [ ! -r "$environ" ] || ! true 2>/dev/null <"$environ"; then end denied "${environ#"$ROOT"}"; return; fi
+  put "# process ${worker:-self} ${worker_name:-probe}"
+  each_line "$variables" variable
+  end ok
+}
+# Only catalogued names leave.
+variable() {
+  case "|$NAMES|" in *"|${1%%=*}|"*) v=$1; clean; put "$v" ;; esac
+}
+worker_libraries() { # id cap
+  begin "$1" "$2"
+  [ -n "$worker" ] || { end no-worker; return; }
+  has sed && has sort || { end no-tool 'sed, sort'; return; }
+  # The maps of a worker are long: one engine process beside the one that was started.
+  set -- "$ROOT/proc/$worker/maps"
+  for x in $workers; do
+    case $x in 3:*) x=${x#*:}; set -- "$@" "$ROOT/proc/${x%%:*}/maps"; break ;; esac
+  done
+  if [ ! -r "$1" ] || ! true 2>/dev/null <"$1"; then end denied "${1#"$ROOT"}"; return; fi
+  sed -nE 's#^[^/]* (/.*/lib(uc[pstm]|uct_|nixl|plugin_|nccl|fabric|cuda\.|cudart|ibverbs|mlx5|efa|gdrapi)[^/]*|/dev/infiniband/.*)$#\1#p' "$@" \
+    2>/dev/null </dev/null | sort -u
+  end ok
+}
+worker_lines() { # file expression id cap
+  if [ -z "$worker" ]; then leave_out "$3" no-worker
+  elif [ -z "$2" ]; then text "$3" "$4" "/proc/$worker/$1"
+  else lines "$3" "$4" "/proc/$worker/$1" "$2"; fi
+}
+fib_local() { # id cap
+  begin "$1" "$2"
+  [ -r "$ROOT/proc/net/fib_trie" ] || { end absent /proc/net/fib_trie; return; }
+  has grep || { end no-tool grep; return; }
+  grep -B1 '/32 host LOCAL' "$ROOT/proc/net/fib_trie" 2>/dev/null </dev/null
+  end ok
+}
+# Directories of Python packages: those of the worker's interpreter and environment, and the usual ones.
+find_sites() {
+  set -- "$ROOT"/usr/lib/python3*/dist-packages "$ROOT"/usr/local/lib/python3*/dist-packages \
+    "$ROOT"/usr/local/lib/python3*/site-packages "$ROOT"/usr/lib/python3*/site-packages \
+    "$ROOT"/usr/lib64/python3*/site-packages "$ROOT"/opt/dynamo/venv/lib/python3*/site-packages \
+    "$ROOT"/opt/*/lib/python3*/site-packages "$ROOT"/workspace/.venv/lib/python3*/site-packages \
+    "$ROOT"/root/.local/lib/python3*/site-packages "$ROOT"/sgl-workspace/*/lib/python3*/site-packages
+  [ -z "$virtual_env" ] || set -- "$@" "$ROOT$virtual_env"/lib/python3*/site-packages
+  if [ -n "$worker" ] && has readlink; then
+    v=$(readlink "$ROOT/proc/$worker/exe" 2>/dev/null </dev/null)
+    case $v in */bin/*) set -- "$@" "$ROOT${v%/bin/*}"/lib/python3*/site-packages ;; esac
+  fi
+  for d do
+    [ -d "$d" ] || continue
+    case "
+$site_dirs" in *"
+$d
+"*) ;; *) site_dirs="$site_dirs$d
+" ;; esac
+  done
+}
+packages_here() {
+  for f in "$1"/*.dist-info; do
+    case ${f##*/} in
+      nixl* | ai_dynamo* | vllm-* | sglang-* | tensorrt_llm* | torch-* | nvidia_nccl* | libucx* | ucx_py* | ucxx* | mooncake* | lmcache*)
+        put "${f#"$ROOT"}" ;;
+    esac
+  done
+}
+plugins_here() {
+  paths "$1"/.nixl*.libs/plugins/libplugin_*.so "$1"/nixl*.libs/nixl/libplugin_*.so
+}
+ucx_here() {
+  paths "$1"/nixl*.libs/libuc[pst]-*.so* "$1"/nixl*.libs/ucx/libuc[tm]_*.so* "$1"/libucx/lib/libuc[pst].so* \
+    "$1"/libucx/lib/ucx/libuc[tm]_*.so*
+}
+# Settings of catalogued names in a file: "path: present", then "path: NAME=value" and its section headers.
+settings() {
+  for f do
+    [ -f "$f" ] || continue
+    [ -r "$f" ] || { put "${f#"$ROOT"}: denied"; continue; }
+    put "${f#"$ROOT"}: present"
+    file=${f#"$ROOT"}
+    each_line "$(grep -a -m 100 -E "^[[:space:]]*(($NAMES)[[:space:]]*=|\[)" "$f" 2>/dev/null </dev/null)" setting
+  done
+}
+setting() { v=$1; clean; put "$file: $v"; }
+ucx_settings() {
+  set -- "$ROOT"/etc/ucx/ucx.conf "$ROOT"/usr/etc/ucx/ucx.conf "$ROOT"/usr/local/etc/ucx/ucx.conf \
+    "$ROOT"/usr/local/ucx/etc/ucx/ucx.conf "$ROOT"/opt/hpcx/ucx/etc/ucx/ucx.conf "$ROOT$home/ucx.conf"
+  [ -z "$ucx_config_dir" ] || set -- "$@" "$ROOT$ucx_config_dir/ucx.conf"
+  [ -z "$worker" ] || set -- "$@" "$ROOT/proc/$worker/cwd/ucx.conf"
+  settings "$@"
+}
+nccl_settings() {
+  set -- "$ROOT"/etc/nccl.conf "$ROOT${nccl_conf_file:-$home/.nccl.conf}"
+  settings "$@"
+}
+
+rdma=
+for d in "$ROOT"/sys/class/infiniband/*; do [ ! -e "$d" ] || rdma=1; done
+printf '%s probe @FORMAT@\n' "$NONCE"
+

@@ -1,0 +1,310 @@
+//! What the script reads from whole machines, the same under every shell.
+
+use crate::machine::machine;
+use crate::shells::shells;
+use crate::{NONCE, VARIABLES, collect, script, shown};
+use dynamo_interconnect_check::ask::{self, Ask, Kind, Needs};
+use dynamo_interconnect_check::probe::local;
+use dynamo_interconnect_check::probe::script::{Options, Script};
+use dynamo_interconnect_check::snapshot::{Answer, Snapshot};
+use std::process::Stdio;
+use std::time::Duration;
+
+/// Asks whose answers depend only on the tree.
+fn of_files() -> Vec<&'static Ask> {
+    ask::ALL
+        .iter()
+        .copied()
+        .filter(|ask| !matches!(ask.kind, Kind::Tool { .. }))
+        .collect()
+}
+
+/// Reads a machine under every shell; the answers must not differ.
+fn read(name: &str, asks: &[&'static Ask]) -> Snapshot {
+    let root = machine(name);
+    let script = script(asks, &root);
+    let mut all: Vec<(&str, Snapshot)> = Vec::new();
+    for shell in shells() {
+        // Whether `ip` is there must not depend on the machine that runs the test.
+        shell.tool("ip", "exit 0");
+        all.push((shell.name, collect(&shell, &script)));
+        shell.assert_nothing_left_within(Duration::from_secs(10));
+    }
+    let (_, first) = all.swap_remove(0);
+    for (shell, other) in all {
+        assert_eq!(shown(&first), shown(&other), "{shell}");
+    }
+    first
+}
+
+fn text<'a>(snapshot: &'a Snapshot, ask: &Ask) -> &'a str {
+    snapshot
+        .text(ask)
+        .unwrap_or_else(|skip| panic!("{}: {skip:?}", ask.id))
+}
+
+#[test]
+fn a_machine_with_eight_hcas_of_which_two_were_granted() {
+    let snapshot = read("hgx-h100", &of_files());
+    assert_eq!(text(&snapshot, &ask::RDMA_DEVICES).lines().count(), 8);
+    assert_eq!(text(&snapshot, &ask::RDMA_PORTS).lines().count(), 8 * 7);
+    assert!(
+        text(&snapshot, &ask::RDMA_PORTS)
+            .contains("/sys/class/infiniband/mlx5_3/ports/1/rate: 400 Gb/sec (4X NDR)\n")
+    );
+    assert_eq!(text(&snapshot, &ask::RDMA_UVERBS).lines().count(), 8);
+    let only_first: Vec<_> = shown(&snapshot)
+        .lines()
+        .filter(|line| {
+            ![
+                "mlx5_1", "mlx5_2", "mlx5_3", "mlx5_4", "mlx5_5", "mlx5_6", "mlx5_7",
+            ]
+            .iter()
+            .any(|d| line.contains(d))
+        })
+        .map(str::to_owned)
+        .collect();
+    insta::assert_snapshot!(only_first.join("\n"));
+}
+
+#[test]
+fn nothing_but_what_is_catalogued_leaves_the_container() {
+    let root = machine("hgx-h100");
+    let script = script(ask::ALL, &root);
+    for shell in shells() {
+        let run = local::run(shell.command(), &script.text, Duration::from_secs(25));
+        let out = format!("{}\n{}", String::from_utf8_lossy(&run.stdout), run.stderr);
+        assert!(out.contains("UCX_TLS=rc,cuda_copy\n"), "{}", shell.name);
+        let leaked: Vec<_> = out.lines().filter(|line| line.contains("canary")).collect();
+        assert!(leaked.is_empty(), "{}: {leaked:#?}", shell.name);
+    }
+}
+
+#[test]
+fn soft_roce_with_a_thousand_empty_slots() {
+    let snapshot = read(
+        "rxe",
+        &[
+            &ask::RDMA_ATTRIBUTES,
+            &ask::RDMA_PCI,
+            &ask::RDMA_GIDS,
+            &ask::RDMA_COUNTERS,
+            &ask::RDMA_HW_COUNTERS,
+            &ask::DEV_INFINIBAND,
+            &ask::DEV_INFINIBAND_OPEN,
+            &ask::MODULE_VERSIONS,
+        ],
+    );
+    insta::assert_snapshot!(shown(&snapshot));
+}
+
+#[test]
+fn efa_devices() {
+    let snapshot = read(
+        "efa",
+        &[
+            &ask::RDMA_ATTRIBUTES,
+            &ask::RDMA_PCI,
+            &ask::RDMA_PORTS,
+            &ask::RDMA_GIDS,
+            &ask::RDMA_HW_COUNTERS,
+            &ask::RDMA_UVERBS,
+            &ask::DEV_INFINIBAND_OPEN,
+            &ask::MODULE_VERSIONS,
+        ],
+    );
+    insta::assert_snapshot!(shown(&snapshot));
+}
+
+#[test]
+fn a_machine_without_rdma_answers_with_nothing_where_it_could_be_looked() {
+    let snapshot = read("bare", &of_files());
+    assert_eq!(text(&snapshot, &ask::RDMA_DEVICES), "");
+    assert_eq!(text(&snapshot, &ask::DEV_INFINIBAND), "");
+    insta::assert_snapshot!(shown(&snapshot));
+}
+
+#[test]
+fn a_root_without_anything_answers_nothing_but_that() {
+    let root = crate::machine::Scratch::new();
+    for shell in shells() {
+        let snapshot = collect(&shell, &script(&of_files(), &root));
+        let answered: Vec<_> = snapshot
+            .answers
+            .iter()
+            .filter(|(_, answer)| matches!(answer, Answer::Text(_)))
+            .collect();
+        // Packages and settings are looked for in many places, of which none needs to be there.
+        let ids: Vec<_> = answered.iter().map(|(id, _)| id.as_str()).collect();
+        let searches = [
+            "nccl-settings",
+            "nixl-plugins",
+            "python-packages",
+            "ucx-libraries",
+            "ucx-settings",
+        ];
+        assert_eq!(ids, searches, "{}", shell.name);
+    }
+}
+
+#[test]
+fn tools_of_rdma_are_not_started_where_there_is_no_rdma() {
+    let root = machine("bare");
+    for shell in shells() {
+        for tool in ["ibv_devinfo", "ibstat", "rdma", "fi_info"] {
+            shell.tool(tool, "echo started >\"$HOME/started\"");
+        }
+        let snapshot = collect(&shell, &script(ask::ALL, &root));
+        assert!(
+            !shell.bin().path().join("started").exists(),
+            "{}",
+            shell.name
+        );
+        for ask in ask::ALL.iter().filter(|ask| ask.needs == Needs::RdmaDevice) {
+            let skip = snapshot.text(ask).unwrap_err();
+            assert_eq!(
+                skip.reason.word(),
+                "not-applicable",
+                "{}: {}",
+                ask.id,
+                skip.detail
+            );
+        }
+    }
+}
+
+#[test]
+fn a_script_cut_off_anywhere_runs_nothing() {
+    let root = machine("bare");
+    let text = script(ask::ALL, &root).text;
+    let end = text.rfind("__dic_main; exit 0").unwrap() + "__dic_main".len();
+    let cuts = (0..end).filter(|at| at % 331 == 0 || at + 30 > end);
+    for shell in shells() {
+        // A tool for every first word that a cut could make of the text would be too many: these are the real ones.
+        for tool in [
+            "head",
+            "grep",
+            "uname",
+            "df",
+            "nvidia-smi",
+            "setsid",
+            "sleep",
+        ] {
+            shell.tool(tool, "echo started");
+        }
+        for at in cuts.clone() {
+            let mut command = shell.command();
+            let run = local::run(
+                std::mem::replace(&mut command, shell.command()),
+                &text[..at],
+                Duration::from_secs(20),
+            );
+            assert!(
+                run.stdout.is_empty(),
+                "{} at {at}: {:?}",
+                shell.name,
+                String::from_utf8_lossy(&run.stdout)
+            );
+        }
+        shell.assert_nothing_left_within(Duration::from_secs(10));
+    }
+}
+
+#[test]
+fn nothing_is_written() {
+    let Some(strace) = crate::shells::which("strace") else {
+        crate::shells::skipped(
+            "strace is not installed, so it was not shown that nothing is written",
+        );
+        return;
+    };
+    let root = machine("hgx-h100");
+    let text = script(ask::ALL, &root).text;
+    for shell in shells() {
+        shell.tool("nvidia-smi", "echo GPU");
+        let before = (root.listing(), shell.bin().listing());
+        let mut traced = std::process::Command::new(&strace);
+        let own = shell.command();
+        traced.args([
+            "-f",
+            "-qq",
+            "-e",
+            "trace=openat,open,creat,unlink,unlinkat,rename,renameat,mkdir,mkdirat,truncate",
+        ]);
+        traced
+            .arg("-e")
+            .arg("signal=none")
+            .arg(own.get_program())
+            .arg("-s")
+            .stdin(Stdio::piped());
+        traced.env_clear().envs(
+            own.get_envs()
+                .filter_map(|(name, value)| Some((name, value?))),
+        );
+        let run = local_output(traced, &text);
+        let (root_now, bin_now) = (root.listing(), shell.bin().listing());
+        assert_eq!(before, (root_now, bin_now), "{}", shell.name);
+        let written: Vec<_> = run
+            .lines()
+            .filter(|line| {
+                let opens_to_write = line.contains("O_WRONLY")
+                    || line.contains("O_RDWR")
+                    || line.contains("O_CREAT");
+                let changes = ["creat(", "unlink", "rename", "mkdir", "truncate("]
+                    .iter()
+                    .any(|call| line.contains(call));
+                (opens_to_write || changes)
+                    && !line.contains("/dev/null")
+                    && !line.contains("/dev/tty")
+                    && !line.contains("/dev/infiniband/")
+            })
+            .collect();
+        assert!(
+            run.contains("openat("),
+            "{}: strace showed nothing: {run}",
+            shell.name
+        );
+        assert!(written.is_empty(), "{}: {written:#?}", shell.name);
+    }
+}
+
+/// What strace says about a run.
+fn local_output(mut command: std::process::Command, text: &str) -> String {
+    use std::io::Write as _;
+    let mut child = command
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(text.as_bytes())
+        .unwrap();
+    String::from_utf8_lossy(&child.wait_with_output().unwrap().stderr).into_owned()
+}
+
+#[test]
+fn without_catalogued_names_no_variable_leaves() {
+    let root = machine("hgx-h100");
+    let options = Options {
+        variables: &[],
+        nonce: NONCE,
+        deadline: Duration::from_secs(20),
+        root: root.path().to_str().unwrap(),
+    };
+    let script = Script::new(&[&ask::ENVIRONMENT, &ask::UCX_SETTINGS], &options).unwrap();
+    for shell in shells() {
+        let snapshot = collect(&shell, &script);
+        assert_eq!(
+            text(&snapshot, &ask::ENVIRONMENT),
+            "# process 27 dynamo.vllm\n"
+        );
+        assert_eq!(
+            text(&snapshot, &ask::UCX_SETTINGS),
+            "/etc/ucx/ucx.conf: present\n/etc/ucx/ucx.conf: [AMD]\n"
+        );
+    }
+    assert!(!VARIABLES.is_empty());
+}
