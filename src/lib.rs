@@ -16,12 +16,15 @@
 //! | 4 show | `render` | pure: report to bytes |
 //! | 5 faces | `cli`, `main` | everything |
 
+pub mod ask;
 pub mod catalogue;
 pub mod checks;
+pub mod facts;
 pub mod judge;
 pub mod manifest;
 pub mod observed;
 pub mod report;
 pub mod sanitise;
+pub mod snapshot;
 pub mod source;
 pub mod target;

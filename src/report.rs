@@ -3,8 +3,8 @@
 //! A [`Report`] is the only thing a renderer sees, and its JSON form is public: fields are only added within a major
 //! version. Nothing here looks at the world.
 
-use crate::target::Target;
-use serde::Serialize;
+use crate::target::{Target, TargetKind};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -114,7 +114,7 @@ pub enum KvPath {
 }
 
 /// Why something could not be looked at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub enum SkipReason {
@@ -216,7 +216,7 @@ pub struct Finding {
     /// Lines to paste, shown in `fix_first`.
     #[serde(skip)]
     pub paste: Option<String>,
-    /// Ids of findings on the same target that follow from a fail of this one.
+    /// Ids or names of findings on the same object that follow from this one when it is at least as bad.
     #[serde(skip)]
     pub causes: &'static [&'static str],
     /// Position of the check in the table.
@@ -573,7 +573,7 @@ impl ExitCode {
 }
 
 /// Causes in order: fails before warns, what carries KV before what does not, then target and table order. A finding
-/// that another fail on the same target declares as its consequence stands beneath it, and the same fault on several
+/// that another one on the same object declares as its consequence stands beneath it, and the same fault on several
 /// workers of one workload is one entry.
 fn fix_first(checks: &[Finding]) -> Vec<Fix> {
     let mut open: Vec<&Finding> = checks.iter().filter(|f| f.status >= Status::Warn).collect();
@@ -631,6 +631,14 @@ fn fix_first(checks: &[Finding]) -> Vec<Fix> {
         }
     }
     fixes
+}
+
+/// A cause and its consequence meet on one object: the same target, the same role of one workload (the manifest entry
+/// and its pods), or a workload and its parts.
+fn same_place(cause: &Target, effect: &Target) -> bool {
+    cause == effect
+        || (cause.ordinal == effect.ordinal
+            && (cause.role == effect.role || cause.kind == TargetKind::Workload))
 }
 
 /// One plain sentence for the whole run.

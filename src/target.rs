@@ -3,6 +3,7 @@
 //! A target is always an object with a kind and a name, never a bare string, so that a machine can group by workload
 //! or role without parsing prose.
 
+use crate::snapshot::Place;
 use serde::Serialize;
 use std::fmt;
 
@@ -18,6 +19,8 @@ pub enum TargetKind {
     Workload,
     /// One component of a workload as written in a manifest.
     Worker,
+    /// One pod (its worker container) that was probed or recorded.
+    Pod,
 }
 
 /// The object that a finding is about. Ordered, so that concurrent collection cannot change a report.
@@ -69,6 +72,18 @@ impl Target {
         }
     }
 
+    /// A pod, as recorded. `ordinal` is the position of its workload in the run.
+    pub fn pod(place: &Place, ordinal: usize) -> Self {
+        Self {
+            ordinal,
+            workload: place.workload.clone(),
+            kind: TargetKind::Pod,
+            name: place.pod.clone(),
+            namespace: place.namespace.clone(),
+            role: place.role.clone(),
+        }
+    }
+
     /// A worker of this workload.
     pub fn worker(&self, name: impl Into<String>, role: impl Into<String>) -> Self {
         Self {
@@ -83,7 +98,7 @@ impl Target {
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.kind, &self.workload) {
-            (TargetKind::Worker, Some(workload)) => write!(f, "{workload}/{}", self.name),
+            (TargetKind::Worker | TargetKind::Pod, Some(workload)) => write!(f, "{workload}/{}", self.name),
             _ => f.write_str(&self.name),
         }
     }
