@@ -12,17 +12,20 @@
 //! | 0 plain data | `report`, `target`, `observed`, `source`, `sanitise`, `catalogue` | std and serde |
 //! | 1 parse | `manifest` | pure |
 //! | 2 judge | `judge`, `checks` | pure |
-//! | 3 touch the world | `input`, `kustomize` | files, processes |
+//! | 3 touch the world | `input`, `kustomize`, `probe`, `cluster` | files, processes, the Kubernetes API |
 //! | 4 show | `render` | pure: report to bytes |
 //! | 5 faces | `cli`, `main` | everything |
 
 pub mod ask;
 pub mod catalogue;
 pub mod checks;
+#[cfg(feature = "cluster")]
+pub mod cluster;
 pub mod facts;
 pub mod judge;
 pub mod manifest;
 pub mod observed;
+pub mod probe;
 pub mod report;
 pub mod sanitise;
 pub mod snapshot;
