@@ -2,7 +2,9 @@
 
 use super::call::{CallError, Cause, call, credential_fault, said};
 use super::kubeconfig::{self, KubeconfigFault, Source, Surroundings};
-use kube::client::{AuthError, RustlsTlsError};
+use hyper_util::client::legacy::{self, connect::HttpConnector};
+use hyper_util::rt::TokioExecutor;
+use kube::client::{AuthError, ConfigExt, RustlsTlsError};
 use kube::config::{
     ExecConfig, ExecInteractiveMode, KubeConfigOptions, KubeconfigError, LoadDataError,
 };
@@ -11,6 +13,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
+use tower::{BoxError, ServiceBuilder};
 
 /// What the user chose.
 #[derive(Debug, Clone)]
@@ -232,7 +235,7 @@ async fn build(
     std::thread::spawn(move || {
         let _in_runtime = runtime.enter();
         // Nobody listens any more after the deadline.
-        let _ = built.send(Client::try_from(config));
+        let _ = built.send(client(config));
     });
     let error = match tokio::time::timeout(deadline, result).await {
         Ok(Ok(Ok(client))) => return Ok(client),
@@ -278,6 +281,25 @@ async fn build(
             why: said(&other.to_string()),
         },
     })
+}
+
+/// kube's own stack, with TCP_NODELAY; through a proxy, kube's own stack as it is.
+fn client(config: Config) -> kube::Result<Client> {
+    if config.proxy_url.is_some() {
+        return Client::try_from(config);
+    }
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    tcp.set_connect_timeout(config.connect_timeout);
+    let tls = config.rustls_https_connector_with_connector(tcp)?;
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(config.auth_layer()?)
+        .layer(config.extra_headers_layer()?)
+        .map_err(BoxError::from)
+        .service(legacy::Client::builder(TokioExecutor::new()).build(tls));
+    Ok(Client::new(service, config.default_namespace))
 }
 
 fn command(plugin: Option<&ExecConfig>) -> String {

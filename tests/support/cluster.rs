@@ -9,6 +9,7 @@ use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use axum::serve::ListenerExt;
 use axum::{Json, Router};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -170,6 +171,8 @@ impl Builder {
         let dir = TempDir::new().unwrap();
         let (url, authority, task) = match identity {
             None => {
+                // As real API servers do; otherwise small frames wait for acknowledgements, 40 ms each.
+                let tcp = tcp.tap_io(|socket| socket.set_nodelay(true).unwrap());
                 let task = tokio::spawn(async move { axum::serve(tcp, app).await.unwrap() });
                 (format!("http://{address}"), None, task)
             }
