@@ -66,6 +66,14 @@ pub enum Cause {
         /// The innermost reason.
         said: String,
     },
+    /// Not sent: it would have changed the path of the request.
+    #[error(
+        "{name:?} is not a name in Kubernetes (small letters, digits, - and .); check for a typo"
+    )]
+    BadName {
+        /// As given.
+        name: String,
+    },
     /// Credentials could not be refreshed.
     #[error(
         "the credential plugin or token file no longer answers ({said}); run it by hand and log in again"
@@ -156,6 +164,19 @@ where
             doing: doing.to_owned(),
             cause,
         })
+}
+
+/// Refuses what cannot be a name: it becomes a part of the path, where `../secrets/x` would read something else.
+pub(crate) fn check_names(names: &[&str]) -> Result<(), Cause> {
+    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
+    let good = |name: &str| {
+        let starts_well = name.starts_with(|c: char| c.is_ascii_alphanumeric());
+        starts_well && name.len() <= 253 && name.chars().all(allowed)
+    };
+    match names.iter().find(|name| !good(name)) {
+        Some(bad) => Err(Cause::BadName { name: said(bad) }),
+        None => Ok(()),
+    }
 }
 
 /// How long to wait before the next try, or None when another try cannot help.
@@ -330,6 +351,25 @@ mod tests {
         assert_eq!(pause(&api(429, 1), 1), Some(Duration::from_secs(1)));
         assert_eq!(pause(&api(503, 3600), 1), Some(LONGEST_PAUSE));
         assert!(pause(&api(429, 1), TRIES).is_none());
+    }
+
+    #[test]
+    fn a_name_cannot_lead_elsewhere() {
+        assert_eq!(check_names(&["llm", "decode-0.a"]), Ok(()));
+        for bad in [
+            "",
+            ".",
+            "..",
+            "../secrets/x",
+            "a/b",
+            "a?x=y",
+            "a%2fb",
+            "A",
+            "a b",
+            "-a",
+        ] {
+            assert!(check_names(&["llm", bad]).is_err(), "{bad}");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Finding pods: by name, or by label selector in pages.
 
-use super::call::{CallError, Cause, call};
+use super::call::{CallError, Cause, call, check_names};
 use super::connect::Cluster;
 use super::project::{Pod, project};
 use k8s_openapi::api::core::v1 as api;
@@ -25,6 +25,7 @@ pub async fn by_name(
 ) -> Result<Pod, CallError> {
     let api: Api<api::Pod> = Api::namespaced(cluster.client.clone(), namespace);
     let doing = format!("get pod {namespace}/{name}");
+    checked(&doing, &[namespace, name])?;
     let pod = call(&doing, cluster.deadline, || api.get(name)).await?;
     Ok(project(pod, catalogued))
 }
@@ -57,6 +58,7 @@ async fn all_pages(
 ) -> Result<Vec<Pod>, CallError> {
     let api: Api<api::Pod> = Api::namespaced(cluster.client.clone(), namespace);
     let doing = format!("list pods in namespace {namespace} with selector {selector}");
+    checked(&doing, &[namespace])?;
     let mut page = ListParams::default().labels(selector).limit(PAGE);
     let mut pods = Vec::new();
     loop {
@@ -67,6 +69,13 @@ async fn all_pages(
             None => return Ok(pods),
         }
     }
+}
+
+fn checked(doing: &str, names: &[&str]) -> Result<(), CallError> {
+    check_names(names).map_err(|cause| CallError {
+        doing: doing.to_owned(),
+        cause,
+    })
 }
 
 /// Selects the pods of a DynamoGraphDeployment, of both label styles.

@@ -81,7 +81,7 @@ impl End {
                 Cause::Unauthorized | Cause::Forbidden { .. } | Cause::Credentials { .. } => {
                     SkipReason::Denied
                 }
-                Cause::NotFound => SkipReason::NotFound,
+                Cause::NotFound | Cause::BadName { .. } => SkipReason::NotFound,
                 Cause::Deadline { .. } => SkipReason::Timeout,
                 Cause::Unparsable { .. } => SkipReason::Unparsable,
                 Cause::Gone

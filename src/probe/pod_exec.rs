@@ -3,7 +3,7 @@
 //! and `join()` fails or hangs. So: drain both, watch the status, one deadline around everything, then abort.
 
 use super::exec_end::{End, after_upgrade, before_upgrade, printed_refusal};
-use crate::cluster::call::pause;
+use crate::cluster::call::{check_names, pause};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
 use kube::api::{AttachParams, AttachedProcess};
@@ -135,6 +135,7 @@ impl PodProcess {
             max_stdout_buf_size: Some(BUFFER),
             max_stderr_buf_size: Some(BUFFER),
         };
+        check_names(&[&at.namespace, &at.pod]).map_err(End::Call)?;
         let api: Api<Pod> = Api::namespaced(client.clone(), &at.namespace);
         let mut attempt = 1;
         let mut attached = loop {

@@ -28,6 +28,14 @@ async fn both(exec: Exec, script: &str, limits: Limits) -> Outcome {
         )
         .await;
         assert_eq!(fake.writes(), []);
+        // The command line lands in the audit log: the script must not be in it.
+        for request in fake.requests().iter().filter(|r| r.path.ends_with("/exec")) {
+            let commands = request.query.iter().filter(|(key, _)| key == "command");
+            assert!(
+                commands.map(|(_, value)| value.as_str()).eq(["sh", "-s"]),
+                "{request:?}"
+            );
+        }
         outcome
     };
     let v5 = start(FakeCluster::builder().seed(5)).await;
@@ -72,6 +80,16 @@ async fn a_pod_that_is_not_there() {
     let client = connected(&fake).await.client;
     let outcome = run_script(&client, &at("gone", Some("main")), "exit 0\n", &limits()).await;
     assert_eq!(outcome.end, End::PodNotFound);
+}
+
+#[tokio::test]
+async fn a_name_that_would_lead_elsewhere_is_not_sent() {
+    let fake = FakeCluster::builder().start().await;
+    let client = connected(&fake).await.client;
+    let before = fake.requests();
+    let outcome = run_script(&client, &at("../secrets/x", None), "exit 0\n", &limits()).await;
+    assert!(matches!(outcome.end, End::Call(Cause::BadName { .. })));
+    assert_eq!(fake.requests(), before);
 }
 
 #[tokio::test]

@@ -1,5 +1,8 @@
 //! The cluster side against a fake API server with a real shell behind exec.
-#![expect(clippy::unwrap_used, reason = "a fixture that cannot be built ends the test")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a fixture that cannot be built ends the test"
+)]
 
 #[path = "../support/mod.rs"]
 mod support;
