@@ -14,7 +14,7 @@
 //! | 0 plain data | `report`, `target`, `observed`, `source`, `sanitise`, `catalogue`, `ask`, `snapshot` | std and serde |
 //! | 1 parse | `manifest`, `facts` | pure |
 //! | 2 judge | `judge`, `checks` | pure |
-//! | 3 touch the world | `input`, `kustomize` | files, processes |
+//! | 3 touch the world | `input`, `kustomize`, `probe`, `cluster` | files, processes, the Kubernetes API |
 //! | 4 show | `render` | pure: report to bytes |
 //! | 5 faces | `cli`, `main` | everything |
 
@@ -23,6 +23,8 @@ pub mod bundle;
 pub mod catalogue;
 pub mod checks;
 pub mod cli;
+#[cfg(feature = "cluster")]
+pub mod cluster;
 #[cfg(test)]
 mod docs;
 pub mod facts;

@@ -10,3 +10,7 @@
 pub mod frames;
 pub mod local;
 pub mod script;
+#[cfg(feature = "cluster")]
+pub mod exec_end;
+#[cfg(feature = "cluster")]
+pub mod pod_exec;

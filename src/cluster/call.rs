@@ -1,0 +1,390 @@
+//! One call to the API server: a deadline, a few polite retries, and typed reasons when it fails.
+
+use crate::sanitise;
+use kube::client::AuthError;
+use rustls::{AlertDescription, CertificateError};
+use std::error::Error as StdError;
+use std::io;
+use std::time::Duration;
+
+/// What went wrong with one call, and with which.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("cannot {doing}: {cause}")]
+pub struct CallError {
+    /// The call as an infinitive phrase: `list pods in namespace llm`.
+    pub doing: String,
+    /// Why it failed.
+    pub cause: Cause,
+}
+
+/// Why a call failed. Text from outside is bounded and safe to show.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Cause {
+    /// 401.
+    #[error(
+        "the API server rejects the credentials (401 Unauthorized); log in again, or renew the token or certificate of this kubeconfig user"
+    )]
+    Unauthorized,
+    /// 403.
+    #[error("forbidden ({said}); grant it (docs/rbac.yaml)")]
+    Forbidden {
+        /// The server's words, which name the user and the verb.
+        said: String,
+    },
+    /// 404.
+    #[error("not found; check the name, the namespace and the context")]
+    NotFound,
+    /// 410: a continued list outlived its snapshot.
+    #[error(
+        "the list changed faster than it could be read (410 Gone); try again, or narrow the selector"
+    )]
+    Gone,
+    /// 429, after retries. The operator's conversion webhook being down also looks like this.
+    #[error(
+        "the API server turns requests away (429: {said}); try again later, or lower --parallel"
+    )]
+    Throttled {
+        /// The server's words.
+        said: String,
+    },
+    /// Any other answer that is not a success.
+    #[error("the API server answered {code}: {said}; look at its log, or at the proxy before it")]
+    Answer {
+        /// HTTP status.
+        code: u16,
+        /// The server's words.
+        said: String,
+    },
+    /// The TLS handshake failed.
+    #[error("TLS failed: {0}")]
+    Tls(TlsFault),
+    /// No connection.
+    #[error(
+        "the API server is unreachable ({said}); check the server address of this context, the VPN and the proxy"
+    )]
+    Unreachable {
+        /// The innermost reason.
+        said: String,
+    },
+    /// Not sent: it would have changed the path of the request.
+    #[error(
+        "{name:?} is not a name in Kubernetes (small letters, digits, - and .); check for a typo"
+    )]
+    BadName {
+        /// As given.
+        name: String,
+    },
+    /// Credentials could not be refreshed.
+    #[error(
+        "the credential plugin or token file no longer answers ({said}); run it by hand and log in again"
+    )]
+    Credentials {
+        /// What failed, without the plugin's command line.
+        said: String,
+    },
+    /// An answer that is not what the API promises.
+    #[error(
+        "the answer could not be read ({said}); is a proxy or another service answering at this address?"
+    )]
+    Unparsable {
+        /// Where it stopped making sense.
+        said: String,
+    },
+    /// No answer in time.
+    #[error("no answer within {} s; check the network, or give more time", .after.as_secs_f32())]
+    Deadline {
+        /// How long was waited.
+        after: Duration,
+    },
+}
+
+/// What exactly failed in the handshake, by the type of the error.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TlsFault {
+    /// Nobody we trust signed the certificate.
+    #[error(
+        "the API server's certificate is signed by an unknown authority; put the cluster's CA into certificate-authority-data of the kubeconfig"
+    )]
+    UnknownIssuer,
+    /// Not valid now.
+    #[error(
+        "the API server's certificate is not valid at this time; renew it, or set this machine's clock"
+    )]
+    NotValidNow,
+    /// Valid for another name.
+    #[error(
+        "the API server's certificate is for another name; use the name it is for, or set tls-server-name in the kubeconfig"
+    )]
+    WrongName,
+    /// The other side speaks something else.
+    #[error(
+        "the server does not speak TLS; check the port, and whether the address should begin with http://"
+    )]
+    NotTls,
+    /// The server refuses our client certificate.
+    #[error(
+        "the API server refuses the client certificate; renew client-certificate-data of this kubeconfig user"
+    )]
+    ClientCertificate,
+    /// Anything else.
+    #[error("{0}; check the certificates in the kubeconfig")]
+    Other(String),
+}
+
+/// How often a call is tried when the server says "not now".
+const TRIES: u32 = 3;
+/// Longest pause before another try, whatever the server asks for.
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// Foreign text is cut here.
+const SAID: usize = 300;
+
+/// Makes one call within `deadline`, tries included. 429, 503 and 504 are tried again: they mean "not now".
+pub async fn call<T, F, R>(doing: &str, deadline: Duration, request: F) -> Result<T, CallError>
+where
+    F: Fn() -> R,
+    R: Future<Output = kube::Result<T>>,
+{
+    let trying = async {
+        let mut attempt = 1;
+        loop {
+            match request().await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => match pause(&error, attempt) {
+                    Some(pause) => tokio::time::sleep(pause).await,
+                    None => return Err(Cause::from(&error)),
+                },
+            }
+            attempt += 1;
+        }
+    };
+    let answer = tokio::time::timeout(deadline, trying).await;
+    answer
+        .unwrap_or(Err(Cause::Deadline { after: deadline }))
+        .map_err(|cause| CallError {
+            doing: doing.to_owned(),
+            cause,
+        })
+}
+
+/// Refuses what cannot be a name: it becomes a part of the path, where `../secrets/x` would read something else.
+pub(crate) fn check_names(names: &[&str]) -> Result<(), Cause> {
+    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
+    let good = |name: &str| {
+        let starts_well = name.starts_with(|c: char| c.is_ascii_alphanumeric());
+        starts_well && name.len() <= 253 && name.chars().all(allowed)
+    };
+    match names.iter().find(|name| !good(name)) {
+        Some(bad) => Err(Cause::BadName { name: said(bad) }),
+        None => Ok(()),
+    }
+}
+
+/// How long to wait before the next try, or None when another try cannot help.
+pub(crate) fn pause(error: &kube::Error, attempt: u32) -> Option<Duration> {
+    let kube::Error::Api(status) = error else {
+        return None;
+    };
+    if attempt >= TRIES || !matches!(status.code, 429 | 503 | 504) {
+        return None;
+    }
+    let asked = status
+        .details
+        .as_ref()
+        .map_or(0, |d| u64::from(d.retry_after_seconds));
+    let pause = match asked {
+        0 => Duration::from_millis(100) * attempt,
+        seconds => Duration::from_secs(seconds),
+    };
+    Some(pause.min(LONGEST_PAUSE))
+}
+
+impl From<&kube::Error> for Cause {
+    fn from(error: &kube::Error) -> Self {
+        if let kube::Error::Api(status) = error {
+            let said = said(&status.message);
+            return match status.code {
+                401 => Self::Unauthorized,
+                403 => Self::Forbidden { said },
+                404 => Self::NotFound,
+                410 => Self::Gone,
+                429 => Self::Throttled { said },
+                code => Self::Answer { code, said },
+            };
+        }
+        if let Some(tls) = find::<rustls::Error>(error) {
+            return Self::Tls(TlsFault::from(tls));
+        }
+        if let Some(auth) = find::<AuthError>(error) {
+            return Self::Credentials {
+                said: credential_fault(auth),
+            };
+        }
+        match error {
+            kube::Error::SerdeError(e) => Self::Unparsable {
+                said: said(&e.to_string()),
+            },
+            kube::Error::FromUtf8(_) => Self::Unparsable {
+                said: "not UTF-8".to_owned(),
+            },
+            kube::Error::UpgradeConnection(e) => Self::Unparsable {
+                said: said(&e.to_string()),
+            },
+            other => Self::Unreachable {
+                said: innermost(other),
+            },
+        }
+    }
+}
+
+impl From<&rustls::Error> for TlsFault {
+    fn from(error: &rustls::Error) -> Self {
+        use CertificateError as C;
+        match error {
+            // Most clusters name their authority `kubernetes`: that of another cluster fails by its signature.
+            rustls::Error::InvalidCertificate(C::UnknownIssuer | C::BadSignature) => {
+                Self::UnknownIssuer
+            }
+            rustls::Error::InvalidCertificate(
+                C::Expired
+                | C::ExpiredContext { .. }
+                | C::NotValidYet
+                | C::NotValidYetContext { .. },
+            ) => Self::NotValidNow,
+            rustls::Error::InvalidCertificate(
+                C::NotValidForName | C::NotValidForNameContext { .. },
+            ) => Self::WrongName,
+            rustls::Error::InvalidMessage(_) => Self::NotTls,
+            rustls::Error::AlertReceived(
+                AlertDescription::BadCertificate
+                | AlertDescription::CertificateRequired
+                | AlertDescription::CertificateExpired
+                | AlertDescription::CertificateUnknown
+                | AlertDescription::UnknownCA,
+            ) => Self::ClientCertificate,
+            other => Self::Other(said(&other.to_string())),
+        }
+    }
+}
+
+/// What a credential plugin's failure may say in public. Its command line and environment may hold secrets and stay out.
+pub(crate) fn credential_fault(error: &AuthError) -> String {
+    match error {
+        AuthError::AuthExecStart(e) => format!("it cannot be started: {}", e.kind()),
+        AuthError::AuthExecRun { out, .. } => {
+            let stderr = String::from_utf8_lossy(&out.stderr);
+            let last = stderr.lines().rev().find(|l| !l.trim().is_empty());
+            let last = last.map_or(String::new(), |l| format!(": {}", said(l.trim())));
+            format!("{}{last}", out.status)
+        }
+        AuthError::AuthExecParse(_) => "its output is not an ExecCredential".to_owned(),
+        AuthError::ReadTokenFile(e, path) => {
+            format!("token file {}: {}", path.display(), e.kind())
+        }
+        other => said(&other.to_string()),
+    }
+}
+
+/// One line of foreign text, bounded.
+pub(crate) fn said(text: &str) -> String {
+    sanitise::line(text.trim(), SAID)
+}
+
+/// Deeper than any real chain of errors; a cycle ends here.
+const DEPTH: usize = 16;
+
+/// The first error of type `T` in a chain of sources, through the boxes inside `io::Error` too.
+pub(crate) fn find<'a, T: StdError + 'static>(
+    error: &'a (dyn StdError + 'static),
+) -> Option<&'a T> {
+    let mut current = Some(error);
+    for _ in 0..DEPTH {
+        let error = current?;
+        if let Some(found) = error.downcast_ref::<T>() {
+            return Some(found);
+        }
+        current = next(error);
+    }
+    None
+}
+
+/// The words of the last error of a chain: the outer ones only say "client error".
+fn innermost(error: &(dyn StdError + 'static)) -> String {
+    let mut last = error;
+    for _ in 0..DEPTH {
+        match next(last) {
+            Some(deeper) => last = deeper,
+            None => break,
+        }
+    }
+    match last.downcast_ref::<io::Error>().map(io::Error::kind) {
+        Some(io::ErrorKind::ConnectionRefused) => "connection refused".to_owned(),
+        Some(io::ErrorKind::TimedOut) => "connection timed out".to_owned(),
+        _ => said(&last.to_string()),
+    }
+}
+
+fn next<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a (dyn StdError + 'static)> {
+    // An `io::Error` made from another error shows that error's source and hides the error itself.
+    if let Some(inner) = error
+        .downcast_ref::<io::Error>()
+        .and_then(io::Error::get_ref)
+    {
+        return Some(inner);
+    }
+    error.source()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn api(code: u16, retry_after: u32) -> kube::Error {
+        let details = serde_json::json!({"retryAfterSeconds": retry_after});
+        let status = serde_json::json!({"code": code, "message": "m\u{1b}[2J", "details": details});
+        kube::Error::Api(serde_json::from_value(status).unwrap())
+    }
+
+    #[test]
+    fn only_not_now_is_tried_again() {
+        assert!(pause(&api(403, 0), 1).is_none());
+        assert!(pause(&api(500, 0), 1).is_none());
+        assert_eq!(pause(&api(429, 1), 1), Some(Duration::from_secs(1)));
+        assert_eq!(pause(&api(503, 3600), 1), Some(LONGEST_PAUSE));
+        assert!(pause(&api(429, 1), TRIES).is_none());
+    }
+
+    #[test]
+    fn a_name_cannot_lead_elsewhere() {
+        assert_eq!(check_names(&["llm", "decode-0.a"]), Ok(()));
+        for bad in [
+            "",
+            ".",
+            "..",
+            "../secrets/x",
+            "a/b",
+            "a?x=y",
+            "a%2fb",
+            "A",
+            "a b",
+            "-a",
+        ] {
+            assert!(check_names(&["llm", bad]).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_tls_fault_is_found_inside_an_io_error() {
+        let tls = rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer);
+        let wrapped = io::Error::other(io::Error::new(io::ErrorKind::InvalidData, tls));
+        let error = kube::Error::Service(Box::new(wrapped));
+        assert_eq!(Cause::from(&error), Cause::Tls(TlsFault::UnknownIssuer));
+    }
+
+    #[test]
+    fn words_from_the_server_cannot_act_on_a_terminal() {
+        let Cause::Answer { said, .. } = Cause::from(&api(500, 0)) else {
+            panic!("an answer");
+        };
+        assert_eq!(said, "m\\u{1b}[2J");
+    }
+}

@@ -1,0 +1,169 @@
+//! Many targets side by side. One target's trouble is that target's answer: the others go on, and the whole ends in time.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout_at};
+
+/// How many at once, and for how long.
+#[derive(Debug, Clone, Copy)]
+pub struct Schedule {
+    /// Targets at the same time (`--parallel`).
+    pub parallel: NonZeroUsize,
+    /// Longest for one target.
+    pub each: Duration,
+    /// Longest for all of them.
+    pub all: Duration,
+}
+
+impl Default for Schedule {
+    fn default() -> Self {
+        Self {
+            parallel: const { NonZeroUsize::new(8).unwrap() },
+            each: Duration::from_secs(30),
+            all: Duration::from_secs(300),
+        }
+    }
+}
+
+/// What became of one target.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer<R> {
+    /// It was done.
+    Done(R),
+    /// Its own deadline ended it.
+    TargetDeadline,
+    /// The deadline of the whole run ended it, or kept it from starting.
+    RunDeadline,
+    /// A defect of this tool ended it.
+    Lost,
+}
+
+/// Runs `work` for every target, at most [`Schedule::parallel`] at a time, and gives the answers in the order of the
+/// targets. `done` hears of each answer as it comes, for a progress bar. Only running targets are held in memory.
+pub async fn side_by_side<T, R, W, F>(
+    targets: Vec<T>,
+    schedule: Schedule,
+    work: W,
+    mut done: impl FnMut(usize, &Answer<R>),
+) -> Vec<Answer<R>>
+where
+    T: Send + 'static,
+    R: Send + 'static,
+    W: Fn(T) -> F + Send + Sync + 'static,
+    F: Future<Output = R> + Send,
+{
+    let end = Instant::now() + schedule.all;
+    let work = Arc::new(work);
+    let mut answers: Vec<Answer<R>> = targets.iter().map(|_| Answer::Lost).collect();
+    let mut waiting = targets.into_iter().enumerate();
+    let mut running = JoinSet::new();
+    let mut start = |running: &mut JoinSet<(usize, Answer<R>)>| {
+        let Some((index, target)) = waiting.next() else {
+            return;
+        };
+        let work = Arc::clone(&work);
+        running.spawn(async move {
+            let own = Instant::now() + schedule.each;
+            if Instant::now() >= end {
+                return (index, Answer::RunDeadline);
+            }
+            let answer = match timeout_at(own.min(end), work(target)).await {
+                Ok(done) => Answer::Done(done),
+                Err(_) if own <= end => Answer::TargetDeadline,
+                Err(_) => Answer::RunDeadline,
+            };
+            (index, answer)
+        });
+    };
+    for _ in 0..schedule.parallel.get() {
+        start(&mut running);
+    }
+    while let Some(joined) = running.join_next().await {
+        // A panic leaves `Lost` in its place.
+        if let Ok((index, answer)) = joined {
+            done(index, &answer);
+            answers[index] = answer;
+        }
+        start(&mut running);
+    }
+    answers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use tokio::time::sleep;
+
+    fn schedule(parallel: usize, each: u64, all: u64) -> Schedule {
+        Schedule {
+            parallel: NonZeroUsize::new(parallel).unwrap(),
+            each: Duration::from_secs(each),
+            all: Duration::from_secs(all),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn order_is_that_of_the_targets_and_never_more_run_than_allowed() {
+        let now = Arc::new(AtomicUsize::new(0));
+        let most = Arc::new(AtomicUsize::new(0));
+        let seen = Arc::clone(&most);
+        let work = move |n: u64| {
+            let (now, most) = (Arc::clone(&now), Arc::clone(&most));
+            async move {
+                most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                sleep(Duration::from_millis(100 - n)).await;
+                now.fetch_sub(1, Ordering::SeqCst);
+                n
+            }
+        };
+        let mut heard = 0;
+        let answers = side_by_side((0..20).collect(), schedule(8, 30, 300), work, |_, _| {
+            heard += 1
+        })
+        .await;
+        assert_eq!(answers, (0..20).map(Answer::Done).collect::<Vec<_>>());
+        assert_eq!((seen.load(Ordering::SeqCst), heard), (8, 20));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_that_hangs_or_panics_costs_the_others_nothing() {
+        let work = |n: u64| async move {
+            match n {
+                1 => std::future::pending().await,
+                2 => panic!("a defect"),
+                n => n,
+            }
+        };
+        let answers = side_by_side(vec![0, 1, 2, 3], schedule(2, 5, 300), work, |_, _| {}).await;
+        let expected = [
+            Answer::Done(0),
+            Answer::TargetDeadline,
+            Answer::Lost,
+            Answer::Done(3),
+        ];
+        assert_eq!(answers, expected);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_whole_run_ends_within_its_deadline() {
+        let started = Instant::now();
+        let work = |_| std::future::pending::<()>();
+        let answers = side_by_side(vec![(); 5], schedule(2, 30, 40), work, |_, _| {}).await;
+        assert_eq!(started.elapsed(), Duration::from_secs(40));
+        assert_eq!(
+            answers[..2],
+            [Answer::TargetDeadline, Answer::TargetDeadline]
+        );
+        assert_eq!(
+            answers[2..],
+            [
+                Answer::RunDeadline,
+                Answer::RunDeadline,
+                Answer::RunDeadline
+            ]
+        );
+    }
+}
