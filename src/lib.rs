@@ -25,6 +25,7 @@ pub mod checks;
 pub mod cli;
 #[cfg(feature = "cluster")]
 pub mod cluster;
+pub mod collect;
 #[cfg(test)]
 mod docs;
 pub mod facts;

@@ -412,6 +412,16 @@ pub struct WorkloadReport {
     pub ordinal: usize,
 }
 
+/// One container or machine that was looked at, and the trust it earned by itself.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Probed {
+    /// Which one.
+    pub target: Target,
+    /// May the KV path through it be trusted, as far as one end can tell?
+    pub trust: Trust,
+}
+
 /// Name and version of the tool that wrote a report.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -444,6 +454,8 @@ pub struct Report {
     pub fix_first: Vec<Fix>,
     /// The deployments that were judged.
     pub workloads: Vec<WorkloadReport>,
+    /// The containers and machines that were looked at.
+    pub targets: Vec<Probed>,
     /// Every finding, by target and then by check.
     pub checks: Vec<Finding>,
     /// Inputs that could not be read.
@@ -470,19 +482,17 @@ impl Report {
             // Nothing that this version collects proves a lane, so no workload is proven.
             workload.trust = Trust::judge(workload.disaggregated, false, own);
         }
+        let targets = probed(&checks);
         // An input that could not be read may have held a deployment, and no deployment at all is no evidence.
-        let blind = !errors.is_empty() || workloads.is_empty();
+        let blind = !errors.is_empty() || (workloads.is_empty() && targets.is_empty());
         let floor = if blind {
             Trust::Unproven
         } else {
             Trust::NotApplicable
         };
-        let trust = workloads
-            .iter()
-            .map(|w| w.trust)
-            .max()
-            .unwrap_or(floor)
-            .max(floor);
+        // The pods of a workload count through it; without a workload each target speaks for itself.
+        let alone = targets.iter().filter(|_| workloads.is_empty()).map(|t| t.trust);
+        let trust = workloads.iter().map(|w| w.trust).chain(alone).max().unwrap_or(floor).max(floor);
         let mut counts = Counts::default();
         let mut coverage = Coverage::default();
         for finding in &checks {
@@ -498,7 +508,7 @@ impl Report {
             }
         }
         let fix_first = fix_first(&checks);
-        let verdict = verdict(trust, &workloads, &fix_first, &errors);
+        let verdict = verdict(trust, &workloads, &targets, &fix_first, &errors);
         let tool = Tool {
             name: "dynamo-interconnect-check",
             version: env!("CARGO_PKG_VERSION"),
@@ -513,6 +523,7 @@ impl Report {
             coverage,
             fix_first,
             workloads,
+            targets,
             checks,
             errors,
             notes,
@@ -570,6 +581,19 @@ impl ExitCode {
             }
         }
     }
+}
+
+/// The containers and machines among the targets of all findings, each with its own trust.
+fn probed(checks: &[Finding]) -> Vec<Probed> {
+    // Findings are sorted by target, so those of one stand together.
+    checks
+        .chunk_by(|a, b| a.target == b.target)
+        .filter(|own| matches!(own[0].target.kind, TargetKind::Pod | TargetKind::Host))
+        .map(|own| {
+            let moves_kv = own[0].target.role.as_deref() != Some("agg");
+            Probed { target: own[0].target.clone(), trust: Trust::judge(moves_kv, false, own.iter()) }
+        })
+        .collect()
 }
 
 /// Causes in order: fails before warns, what carries KV before what does not, then target and table order. A finding
@@ -662,10 +686,12 @@ fn same_place(cause: &Target, effect: &Target) -> bool {
 fn verdict(
     trust: Trust,
     workloads: &[WorkloadReport],
+    targets: &[Probed],
     fixes: &[Fix],
     errors: &[InputError],
 ) -> String {
     let mut out = match workloads {
+        [] if !targets.is_empty() => about_targets(targets),
         [] => {
             "No Dynamo worker was found in the input, so nothing can be said about its interconnect"
                 .to_owned()
@@ -713,6 +739,20 @@ fn about_one(w: &WorkloadReport) -> String {
             "Disaggregated serving with {name} is not proven: nothing on its KV path failed, and no transfer was observed"
         ),
         Trust::Untrusted => format!("Disaggregated serving with {name} cannot be trusted"),
+    }
+}
+
+/// What can be said of ends alone.
+fn about_targets(targets: &[Probed]) -> String {
+    let bad = targets.iter().filter(|t| t.trust == Trust::Untrusted).count();
+    match targets {
+        [one] if bad == 1 => format!("KV cache cannot travel fast through {}", one.target),
+        [one] if one.trust == Trust::NotApplicable => {
+            format!("{} is aggregated: no KV cache leaves it", one.target)
+        }
+        [one] => format!("Nothing on the KV path failed on {}; one end alone proves no lane", one.target),
+        many if bad > 0 => format!("KV cache cannot travel fast through {bad} of {} containers", many.len()),
+        many => format!("Nothing on the KV path failed on {} containers; no transfer was observed", many.len()),
     }
 }
 

@@ -3,7 +3,7 @@
 //! A target is always an object with a kind and a name, never a bare string, so that a machine can group by workload
 //! or role without parsing prose.
 
-use crate::snapshot::Place;
+use crate::snapshot::{Place, PlaceKind};
 use serde::Serialize;
 use std::fmt;
 
@@ -21,6 +21,8 @@ pub enum TargetKind {
     Worker,
     /// One pod (its worker container) that was probed or recorded.
     Pod,
+    /// A machine: the one the tool runs on, or the one that pasted outputs come from.
+    Host,
 }
 
 /// The object that a finding is about. Ordered, so that concurrent collection cannot change a report.
@@ -82,7 +84,10 @@ impl Target {
         Self {
             ordinal,
             workload: place.workload.clone(),
-            kind: TargetKind::Pod,
+            kind: match place.kind {
+                PlaceKind::Pod => TargetKind::Pod,
+                PlaceKind::Host => TargetKind::Host,
+            },
             position: 0,
             name: place.pod.clone(),
             namespace: place.namespace.clone(),

@@ -3,6 +3,9 @@
 mod demo;
 mod env;
 mod explain;
+mod node;
+#[cfg(feature = "cluster")]
+mod progress;
 
 use crate::render::{json, text};
 use crate::report::{ExitCode, Report};
@@ -24,6 +27,8 @@ pub struct Cli {
 enum Command {
     /// Judge the transport settings of manifests: files, directories, kustomizations, or `-` for standard input.
     Env(env::Arguments),
+    /// Probe this machine or pods: RDMA devices, GPUs, limits, libraries, and the environment the worker really has.
+    Node(node::Arguments),
     /// Say what a check or variable means, or judge `VARIABLE=VALUE` on the spot.
     Explain(explain::Arguments),
     /// Replay a recorded deployment that is built into this binary, and show the whole report.
@@ -73,6 +78,7 @@ impl Cli {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         match self.command {
             Command::Env(arguments) => arguments.run(),
+            Command::Node(arguments) => arguments.run(),
             Command::Explain(arguments) => arguments.run(),
             Command::Demo(arguments) => arguments.run(),
         }
