@@ -200,15 +200,24 @@ fn excerpt(out: &mut String, evidence: &Evidence) {
         }
         return;
     };
-    let first = evidence.excerpt.lines().next().unwrap_or_default();
-    let start = first
+    // Name and value often stand on two lines: the caret points at the value, and the name stays visible above it.
+    let text = evidence.excerpt.as_str();
+    let begin = text
+        .rfind('\n')
+        .filter(|_| text.lines().count() == 2)
+        .map_or(0, |at| at + 1);
+    let last = text[begin..].lines().next().unwrap_or_default();
+    let start = last
         .find(|c: char| !matches!(c, ' ' | '.' | '-'))
         .unwrap_or(0);
-    let end = first.strip_suffix(" ...").unwrap_or(first).len().max(start);
-    let snippet = Snippet::source(evidence.excerpt.as_str())
+    let end = last.strip_suffix(" ...").unwrap_or(last).len().max(start);
+    let mut snippet = Snippet::source(text)
         .line_start(line as usize)
-        .path(path.as_str())
-        .annotation(AnnotationKind::Primary.span(start..end));
+        .path(path.as_str());
+    if begin > 0 {
+        snippet = snippet.annotation(AnnotationKind::Visible.span(0..begin));
+    }
+    let snippet = snippet.annotation(AnnotationKind::Primary.span(begin + start..begin + end));
     let drawn = Renderer::styled().render(&[Group::with_level(Level::ERROR).element(snippet)]);
     for line in drawn.lines() {
         let _ = writeln!(out, "    {line}");

@@ -77,8 +77,12 @@ fn judged(variable: &Variable, entry: &EnvEntry, context: &Context) -> Draft {
     match &entry.value {
         EnvValue::Literal(value) => {
             let verdict = judge::judge(variable.name, Some(value), context);
-            let mut draft =
-                Draft::new(verdict.status, format!("{shown}: {}", verdict.reason)).on_kv_path(path);
+            // A reason that begins with the value in quotes continues the sentence.
+            let detail = match verdict.reason.strip_prefix('"') {
+                Some(_) => format!("{}={}", variable.name, verdict.reason),
+                None => format!("{shown}: {}", verdict.reason),
+            };
+            let mut draft = Draft::new(verdict.status, detail).on_kv_path(path);
             draft.fix = verdict.fix;
             draft
         }

@@ -2,6 +2,7 @@ use crate::check;
 use crate::checks::WorkloadScope;
 use crate::checks::declare::{Draft, Outcome};
 use crate::checks::env::mnnvl_without_domain::switched_on;
+use crate::manifest::workload::Worker;
 use crate::observed::Skip;
 use crate::report::SkipReason;
 
@@ -58,6 +59,44 @@ fn run(scope: &WorkloadScope<'_>) -> Outcome {
             .fix(format!(
                 "claim the same ComputeDomain channel in {}",
                 without.name
-            )),
+            ))
+            .paste(lines(&scope.workload.api_version, with, without)),
     ])
+}
+
+/// The claim of the other role, under the places where this API version keeps it.
+fn lines(api_version: &str, with: &Worker, without: &Worker) -> String {
+    let domain = |(_, classes): &(&String, &String)| classes.contains("ComputeDomain");
+    let name = with
+        .claim_classes
+        .iter()
+        .find(domain)
+        .map(|(name, _)| name)
+        .or_else(|| with.claims.keys().next());
+    let name = name.map_or("compute-domain-channel", String::as_str);
+    let template = with
+        .claims
+        .get(name)
+        .map_or("your-compute-domain-channel", String::as_str);
+    let (pod, container) = match api_version {
+        "nvidia.com/v1alpha1" => (
+            format!("spec.services.{}.extraPodSpec", without.name),
+            format!("spec.services.{}", without.name),
+        ),
+        "nvidia.com/v1beta1" => (
+            format!("spec.components[{}].podTemplate.spec", without.name),
+            format!(
+                "spec.components[{}].podTemplate.spec.containers[main]",
+                without.name
+            ),
+        ),
+        _ => (
+            "the pod's spec".to_owned(),
+            "the worker's container".to_owned(),
+        ),
+    };
+    format!(
+        "# under {container}\nresources:\n  claims:\n    - name: {name}\n# under {pod}\nresourceClaims:\n  - name: \
+         {name}\n    resourceClaimTemplateName: {template}"
+    )
 }
