@@ -61,3 +61,83 @@ fn run(scope: &WorkloadScope<'_>) -> Outcome {
             )),
     ])
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::checks::testing::{
+        CLAIM, GPU, MOCKER, Pod, RDMA, alone, beta, channel, claims, env, graph, lines, pair, table,
+    };
+    use crate::report::Status::{Fail, Ok, Skipped, Warn};
+
+    #[test]
+    fn table_of_statuses() {
+        let declared = claims("chan");
+        let on = env(&[("UCX_CUDA_IPC_ENABLE_MNNVL", "y")]);
+        let (claim_on, rdma_on) = (lines(&[CLAIM, &on]), lines(&[RDMA, &on]));
+        let claim_rdma = "resources: {limits: {rdma/ib: 1}, claims: [{name: c}]}";
+        let claim_rdma_on = lines(&[claim_rdma, &on]);
+        let inside = |container| Pod::of(container).spec(&declared);
+        let elsewhere = claims("elsewhere");
+        let known = |text: String| text + &channel("chan");
+        table(
+            "compute-domain-differs",
+            &[
+                (
+                    "both claim",
+                    known(pair(inside(CLAIM), inside(CLAIM))),
+                    &[Ok],
+                ),
+                (
+                    "one claims",
+                    known(pair(inside(CLAIM), Pod::of(GPU))),
+                    &[Warn],
+                ),
+                (
+                    "the other claims",
+                    known(pair(Pod::of(GPU), inside(CLAIM))),
+                    &[Warn],
+                ),
+                (
+                    "one claims, switched on",
+                    known(pair(inside(&claim_on), Pod::of(GPU))),
+                    &[Fail],
+                ),
+                (
+                    "one claims, switched on at the other",
+                    known(pair(inside(CLAIM), Pod::of(&on))),
+                    &[Fail],
+                ),
+                (
+                    "one claims, switched on, RDMA at one",
+                    known(pair(inside(&claim_on), Pod::of(&rdma_on))),
+                    &[Fail],
+                ),
+                (
+                    "one claims, switched on, RDMA at both",
+                    known(pair(inside(&claim_rdma_on), Pod::of(&rdma_on))),
+                    &[Warn],
+                ),
+                (
+                    "encode claims, its receiver does not",
+                    known(beta(&[
+                        ("e", "encode", inside(CLAIM)),
+                        ("w", "worker", Pod::of(GPU)),
+                    ])),
+                    &[Warn],
+                ),
+                (
+                    "the other claim has no template",
+                    known(pair(inside(CLAIM), Pod::of(CLAIM).spec(&elsewhere))),
+                    &[Skipped],
+                ),
+                ("neither claims", graph(GPU), &[]),
+                (
+                    "a mocker moves nothing",
+                    known(pair(inside(&lines(&[CLAIM, MOCKER])), Pod::of(MOCKER))),
+                    &[],
+                ),
+                ("aggregated", known(alone(inside(CLAIM))), &[]),
+            ],
+        );
+    }
+}
