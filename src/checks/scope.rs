@@ -2,7 +2,7 @@
 
 use crate::facts::rdma::Rdma;
 use crate::judge::context::{Accelerator, Backend, Context, Gpus, Tri};
-use crate::manifest::workload::{Engine, Role, Worker, Workload};
+use crate::manifest::workload::{Engine, EnvValue, Role, Worker, Workload};
 use crate::observed::{Observed, Skip};
 use crate::report::SkipReason;
 use crate::snapshot::{Place, Snapshot};
@@ -54,6 +54,21 @@ impl WorkerScope<'_> {
             Ok(())
         } else {
             Err(Skip::not_applicable())
+        }
+    }
+
+    /// The value of a variable as written; None when it is unset, and a skip when only the running worker knows it.
+    pub fn literal(&self, name: &str) -> Result<Option<&str>, Skip> {
+        match self.worker.env.get(name).map(|e| &e.value) {
+            None => Ok(None),
+            Some(EnvValue::Literal(value)) => Ok(Some(value)),
+            Some(_) => Err(Skip::new(
+                SkipReason::Unresolved,
+                format!(
+                    "{name} of {} is set, and its value is not in this input",
+                    self.worker.name
+                ),
+            )),
         }
     }
 
