@@ -3,10 +3,15 @@
 //! A [`Report`] is the only thing a renderer sees, and its JSON form is public: fields are only added within a major
 //! version. Nothing here looks at the world.
 
+#[cfg(test)]
+mod tests;
+mod verdict;
+
 use crate::target::{Target, TargetKind};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
+use verdict::verdict;
 
 /// Version of the JSON form. Raised only when a field changes its meaning or goes away.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -656,79 +661,4 @@ fn same_place(cause: &Target, effect: &Target) -> bool {
         || (cause.ordinal == effect.ordinal
             && (cause.role == effect.role
                 || [cause.kind, effect.kind].contains(&TargetKind::Workload)))
-}
-
-/// One plain sentence for the whole run.
-fn verdict(
-    trust: Trust,
-    workloads: &[WorkloadReport],
-    fixes: &[Fix],
-    errors: &[InputError],
-) -> String {
-    let mut out = match workloads {
-        [] => {
-            "No Dynamo worker was found in the input, so nothing can be said about its interconnect"
-                .to_owned()
-        }
-        [one] => about_one(one),
-        many => about_many(many),
-    };
-    if let Some(first) = fixes.first() {
-        let lead = match (first.status, trust) {
-            (Status::Fail, _) => "; fix first: ",
-            _ => "; look first at: ",
-        };
-        out.push_str(lead);
-        out.push_str(&format!(
-            "{} on {}: {}",
-            first.name,
-            first.target,
-            first.detail.trim_end_matches('.')
-        ));
-    }
-    if let [first, rest @ ..] = errors {
-        out.push_str(&format!("; {} could not be read", first.object));
-        if !rest.is_empty() {
-            out.push_str(&format!(" (and {} more)", rest.len()));
-        }
-    }
-    out.push('.');
-    out
-}
-
-fn about_one(w: &WorkloadReport) -> String {
-    let name = &w.name;
-    match w.trust {
-        Trust::NotApplicable => {
-            format!(
-                "{name} is aggregated: no KV cache leaves a worker, so there is no disaggregated path to trust"
-            )
-        }
-        Trust::Trusted => {
-            format!(
-                "Disaggregated serving with {name} can be trusted: the lane of every pair was proven"
-            )
-        }
-        Trust::Unproven => format!(
-            "Disaggregated serving with {name} is not proven: nothing on its KV path failed, and no transfer was observed"
-        ),
-        Trust::Untrusted => format!("Disaggregated serving with {name} cannot be trusted"),
-    }
-}
-
-fn about_many(workloads: &[WorkloadReport]) -> String {
-    let count = |t: Trust| workloads.iter().filter(|w| w.trust == t).count();
-    let phrases = [
-        (Trust::Untrusted, "cannot be trusted"),
-        (Trust::Unproven, "not proven (no transfer was observed)"),
-        (Trust::Trusted, "trusted"),
-        (Trust::NotApplicable, "aggregated (no KV path)"),
-    ];
-    let parts: Vec<String> = phrases
-        .iter()
-        .map(|(t, words)| (count(*t), words))
-        .filter(|(n, _)| *n > 0)
-        .map(|(n, words)| format!("{n} {words}"))
-        .collect();
-    format!("Of {} deployments: {}", workloads.len(), parts.join(", "))
 }

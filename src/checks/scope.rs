@@ -2,7 +2,7 @@
 
 use crate::facts::rdma::Rdma;
 use crate::judge::context::{Accelerator, Backend, Context, Gpus, Tri};
-use crate::manifest::workload::{Engine, Role, Worker, Workload};
+use crate::manifest::workload::{Engine, EnvValue, Role, Worker, Workload};
 use crate::observed::{Observed, Skip};
 use crate::report::SkipReason;
 use crate::snapshot::{Place, Snapshot};
@@ -54,6 +54,21 @@ impl WorkerScope<'_> {
             Ok(())
         } else {
             Err(Skip::not_applicable())
+        }
+    }
+
+    /// The value of a variable as written; None when it is unset, and a skip when only the running worker knows it.
+    pub fn literal(&self, name: &str) -> Result<Option<&str>, Skip> {
+        match self.worker.env.get(name).map(|e| &e.value) {
+            None => Ok(None),
+            Some(EnvValue::Literal(value)) => Ok(Some(value)),
+            Some(_) => Err(Skip::new(
+                SkipReason::Unresolved,
+                format!(
+                    "{name} of {} is set, and its value is not in this input",
+                    self.worker.name
+                ),
+            )),
         }
     }
 
@@ -156,29 +171,48 @@ fn backend(worker: &Worker) -> Observed<Backend> {
             )),
         },
     };
-    match (
-        worker.engine,
-        kv.backend
-            .as_deref()
-            .map(str::to_ascii_lowercase)
-            .as_deref(),
-    ) {
+    let chosen = kv.backend.as_deref().map(str::to_ascii_lowercase);
+    match (worker.engine, chosen.as_deref()) {
         (Some(Engine::Sglang), Some("nixl")) => by_variable("SGLANG_DISAGGREGATION_NIXL_BACKEND"),
-        (Some(Engine::Trtllm), Some("nixl" | "default")) => {
-            by_variable("TRTLLM_NIXL_KVCACHE_BACKEND")
-        }
-        (_, Some("ucx")) => Observed::Known(Backend::Ucx),
-        (_, Some("nixl")) => Observed::Known(Backend::Ucx),
+        (Some(Engine::Trtllm), Some("default")) => match default_of_trtllm(worker) {
+            Some(backend) => Observed::Known(backend),
+            None => by_variable("TRTLLM_NIXL_KVCACHE_BACKEND"),
+        },
+        (Some(Engine::Trtllm), Some("nixl")) => by_variable("TRTLLM_NIXL_KVCACHE_BACKEND"),
+        (_, Some("ucx" | "nixl")) => Observed::Known(Backend::Ucx),
         (_, Some(_)) => Observed::Known(Backend::Other),
-        (Some(Engine::Vllm), None) => {
-            let backend = kv
-                .backends
-                .iter()
-                .map(|b| named(b))
-                .find(|b| *b != Backend::Other);
-            Observed::Known(backend.unwrap_or(Backend::Ucx))
-        }
+        (Some(Engine::Vllm), None) => Observed::Known(of_vllm(worker)),
         (_, None) => Observed::Known(Backend::Unknown),
+    }
+}
+
+/// What `cache_transceiver_config.backend: DEFAULT` means when a switch in the environment overrides it; the first one
+/// that is on wins, and without any it is NIXL.
+fn default_of_trtllm(worker: &Worker) -> Option<Backend> {
+    const SWITCHES: &[(&str, Option<Backend>)] = &[
+        ("TRTLLM_USE_NIXL_KVCACHE", None),
+        ("TRTLLM_USE_UCX_KVCACHE", Some(Backend::Ucx)),
+        ("TRTLLM_USE_MOONCAKE_KVCACHE", Some(Backend::Other)),
+        ("TRTLLM_USE_MPI_KVCACHE", Some(Backend::Other)),
+    ];
+    SWITCHES.iter().find(|(name, _)| worker.literal(name) == Some("1")).and_then(|(_, backend)| *backend)
+}
+
+/// vLLM's connectors: NIXL moves KV by UCX unless its `backends` say otherwise; Mooncake and P2pNccl move it themselves;
+/// of wrappers (LMCache, MultiConnector) only an explicit list of backends tells.
+fn of_vllm(worker: &Worker) -> Backend {
+    let kv = &worker.kv_transfer;
+    let listed = |name: &str| kv.backends.iter().any(|b| b.eq_ignore_ascii_case(name));
+    if listed("LIBFABRIC") {
+        return Backend::Libfabric;
+    }
+    if listed("UCX") {
+        return Backend::Ucx;
+    }
+    match kv.connector.as_deref() {
+        None | Some("NixlConnector") => Backend::Ucx,
+        Some(name) if name.starts_with("Mooncake") || name.starts_with("P2pNccl") => Backend::Other,
+        Some(_) => Backend::Unknown,
     }
 }
 

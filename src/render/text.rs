@@ -320,3 +320,196 @@ fn colour(status: Status) -> Style {
 fn styled(text: &str, style: Style) -> String {
     format!("{style}{text}{style:#}")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checks::testing::{GPU, Pod, RDMA, alone, env, graph, lines, report};
+    use crate::report::{InputError, Note};
+
+    const LOCK: &str = "securityContext: {capabilities: {add: [IPC_LOCK]}}";
+
+    /// What a person sees who has no colours.
+    fn drawn(report: &Report, verbose: bool) -> String {
+        let options = Options {
+            verbose,
+            width: 100,
+        };
+        anstream::adapter::strip_str(&render(report, options)).to_string()
+    }
+
+    fn healthy() -> Report {
+        report(&graph(&lines(&[RDMA, LOCK])))
+    }
+
+    #[test]
+    fn a_fail_shows_what_to_fix() {
+        let text = graph(&lines(&[RDMA, LOCK, &env(&[("UCX_TLS", "tcp,cuda_copy")])]));
+        insta::assert_snapshot!(drawn(&report(&text), false), @r#"
+        NOT TRUSTED
+        Disaggregated serving with g cannot be trusted; fix first: env:UCX_TLS on g/p:
+        UCX_TLS="tcp,cuda_copy": no RDMA transport (rc, dc, srd) is enabled, so KV between nodes goes over
+        TCP.
+
+        g  untrusted  t.yaml:1
+            1 x prefill p (1 GPU, device-plugin)
+            1 x decode d (1 GPU, device-plugin)
+
+        Fix first
+         1  fail  env:UCX_TLS  p (prefill), d (decode)  [ENV002]
+            UCX_TLS="tcp,cuda_copy": no RDMA transport (rc, dc, srd) is enabled, so KV between nodes goes
+            over TCP
+              --> t.yaml:15:15
+               |
+            15 |               env: [{name: UCX_TLS, value: "tcp,cuda_copy"}]
+               |               ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+            fix: write UCX_TLS=rc_x,rc,cuda_copy,cuda_ipc, or remove UCX_TLS
+
+
+        Observed 14 of 14 checks: 12 ok, 0 warn, 2 fail, 0 skipped.
+        "#);
+    }
+
+    #[test]
+    fn a_warning_is_worth_a_look() {
+        insta::assert_snapshot!(drawn(&report(&graph(GPU)), false), @r#"
+        NOT PROVEN
+        Disaggregated serving with g is not proven: nothing on its KV path failed, and no transfer was
+        observed; look first at: no-transport-path on g/p: the pod asks for no RDMA device, no ComputeDomain
+        and no host device, so KV can only travel over TCP.
+
+        g  unproven  t.yaml:1
+            1 x prefill p (1 GPU)
+            1 x decode d (1 GPU)
+
+        Worth a look
+         1  warn  no-transport-path  p (prefill), d (decode)  [K8S001]
+            the pod asks for no RDMA device, no ComputeDomain and no host device, so KV can only travel over
+            TCP
+              --> t.yaml:13:15
+               |
+            13 |               resources: {limits: {nvidia.com/gpu: 1}}
+               |               ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+            fix: request the cluster's RDMA resource and add IPC_LOCK, or render the overlay that does
+            paste:
+                # under spec.components[p].podTemplate.spec.containers[main]
+                resources:
+                  limits:
+                    rdma/ib: "1"
+                securityContext:
+                  capabilities:
+                    add: [IPC_LOCK]
+
+
+        Observed 7 of 7 checks: 5 ok, 2 warn, 0 fail, 0 skipped.
+        "#);
+    }
+
+    #[test]
+    fn a_healthy_graph_has_nothing_to_fix() {
+        insta::assert_snapshot!(drawn(&healthy(), false), @r#"
+        NOT PROVEN
+        Disaggregated serving with g is not proven: nothing on its KV path failed, and no transfer was
+        observed.
+
+        g  unproven  t.yaml:1
+            1 x prefill p (1 GPU, device-plugin)
+            1 x decode d (1 GPU, device-plugin)
+
+        Observed 12 of 12 checks: 12 ok, 0 warn, 0 fail, 0 skipped.
+        "#);
+    }
+
+    #[test]
+    fn an_aggregated_graph_has_no_path_to_trust() {
+        insta::assert_snapshot!(drawn(&report(&alone(Pod::of(GPU))), false), @r#"
+        NOT APPLICABLE
+        g is aggregated: no KV cache leaves a worker, so there is no disaggregated path to trust.
+
+        g  not-applicable  t.yaml:1
+            1 x agg w (1 GPU)
+
+        Observed 0 of 0 checks: 0 ok, 0 warn, 0 fail, 0 skipped.
+        "#);
+    }
+
+    #[test]
+    fn an_input_that_cannot_be_read_is_named() {
+        let error = InputError {
+            object: "secret.yaml".into(),
+            message: "cannot read it: permission denied; grant read access".into(),
+        };
+        let note = Note {
+            object: "chart/templates/x.yaml".into(),
+            message: "a Helm template, not judged; render it first".into(),
+        };
+        let report = Report::new("env", vec![], vec![], vec![error], vec![note]);
+        insta::assert_snapshot!(drawn(&report, false), @r#"
+        NOT PROVEN
+        No Dynamo worker was found in the input, so nothing can be said about its interconnect; secret.yaml
+        could not be read.
+
+        error: secret.yaml:
+            cannot read it: permission denied; grant read access
+        note: chart/templates/x.yaml: a Helm template, not judged; render it first
+        Observed 0 of 0 checks: 0 ok, 0 warn, 0 fail, 0 skipped.
+        "#);
+    }
+
+    #[test]
+    fn verbose_shows_every_finding() {
+        insta::assert_snapshot!(drawn(&healthy(), true), @r#"
+        NOT PROVEN
+        Disaggregated serving with g is not proven: nothing on its KV path failed, and no transfer was
+        observed.
+
+        g  unproven  t.yaml:1
+            1 x prefill p (1 GPU, device-plugin)
+            1 x decode d (1 GPU, device-plugin)
+
+        All checks
+          g
+            ok      role-env-differs  [ENV011]
+                    p and d have the same transport settings
+            ok      rdma-resource-differs  [K8S005]
+                    both roles request the same RDMA resources
+          g/p (prefill)
+            ok      env:disagg-transport  [ENV004]
+                    no transport variable that this worker needs is missing; unset UCX and NCCL variables
+                    are good defaults
+            ok      no-transport-path  [K8S001]
+                    the pod asks for a fast path: device-plugin
+            ok      rdma-count  [K8S006]
+                    1 rdma/ib for 1 GPUs
+            ok      ipc-lock-missing  [K8S007]
+                    the container may lock memory
+            ok      shm-small  [K8S013]
+                    shared memory is the operator's default of 8Gi
+          g/d (decode)
+            ok      env:disagg-transport  [ENV004]
+                    no transport variable that this worker needs is missing; unset UCX and NCCL variables
+                    are good defaults
+            ok      no-transport-path  [K8S001]
+                    the pod asks for a fast path: device-plugin
+            ok      rdma-count  [K8S006]
+                    1 rdma/ib for 1 GPUs
+            ok      ipc-lock-missing  [K8S007]
+                    the container may lock memory
+            ok      shm-small  [K8S013]
+                    shared memory is the operator's default of 8Gi
+
+        Observed 12 of 12 checks: 12 ok, 0 warn, 0 fail, 0 skipped.
+        "#);
+    }
+
+    #[test]
+    fn colours_only_support_the_words() {
+        let options = Options {
+            verbose: false,
+            width: 100,
+        };
+        let coloured = render(&healthy(), options);
+        assert!(coloured.contains('\u{1b}'), "there are some");
+        assert!(!drawn(&healthy(), false).contains('\u{1b}'));
+    }
+}

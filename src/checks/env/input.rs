@@ -50,7 +50,8 @@ fn run(inventory: &Inventory) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::Status;
+    use crate::checks::testing::{GPU, graph, table};
+    use crate::report::{InputError, Status};
 
     #[test]
     fn nothing_to_judge_is_said() {
@@ -68,5 +69,18 @@ mod tests {
             "{}",
             drafts[0].detail
         );
+    }
+
+    #[test]
+    fn workers_and_errors_answer_for_themselves() {
+        let unread = Inventory {
+            errors: vec![InputError {
+                object: "x.yaml".into(),
+                message: "no permission".into(),
+            }],
+            ..Inventory::default()
+        };
+        assert_eq!(run(&unread).unwrap_err(), Skip::not_applicable());
+        table("env", &[("a worker", graph(GPU), &[])]);
     }
 }

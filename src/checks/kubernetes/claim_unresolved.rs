@@ -28,3 +28,32 @@ fn run(scope: &WorkerScope<'_>) -> Outcome {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::checks::testing::{
+        CLAIM, GPU, Pod, alone, both, channel, claim_template, claims, graph, table,
+    };
+    use crate::report::Status::Skipped;
+
+    #[test]
+    fn table_of_statuses() {
+        let declared = claims("chan");
+        let pod = Pod::of(CLAIM).spec(&declared);
+        table(
+            "claim-unresolved",
+            &[
+                ("no template", both(pod), &[Skipped, Skipped]),
+                ("not even declared", graph(CLAIM), &[Skipped, Skipped]),
+                ("a channel", both(pod) + &channel("chan"), &[]),
+                (
+                    "a template",
+                    both(pod) + &claim_template("chan", "gpu.nvidia.com"),
+                    &[],
+                ),
+                ("no claim", graph(GPU), &[]),
+                ("aggregated", alone(pod), &[]),
+            ],
+        );
+    }
+}

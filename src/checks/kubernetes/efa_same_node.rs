@@ -51,3 +51,47 @@ fn run(scope: &WorkloadScope<'_>) -> Outcome {
             .paste(paste),
     ])
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::checks::testing::{
+        APART, EFA, MOCKER, Pod, RDMA, alone, both, graph, lines, pair, table,
+    };
+    use crate::report::Status::{Ok, Warn};
+
+    #[test]
+    fn table_of_statuses() {
+        let preferred = APART
+            .replace("required", "preferred")
+            .replace("{labelSelector: {}, topologyKey: kubernetes.io/hostname}", "{weight: 1, podAffinityTerm: {labelSelector: {}, topologyKey: kubernetes.io/hostname}}");
+        let zones = APART.replace("kubernetes.io/hostname", "topology.kubernetes.io/zone");
+        let itself = APART.replace(
+            "labelSelector: {}",
+            "labelSelector: {matchLabels: {nvidia.com/dynamo-component: p}}",
+        );
+        let efa = Pod::of(EFA);
+        table(
+            "efa-same-node",
+            &[
+                ("one side keeps away", pair(efa.spec(APART), efa), &[Ok]),
+                (
+                    "the other side keeps away",
+                    pair(efa, efa.spec(APART)),
+                    &[Ok],
+                ),
+                ("nothing keeps them apart", graph(EFA), &[Warn]),
+                ("EFA on one side", pair(efa, Pod::of(RDMA)), &[Warn]),
+                ("only preferred", both(efa.spec(&preferred)), &[Warn]),
+                ("zones are not nodes", both(efa.spec(&zones)), &[Warn]),
+                (
+                    "only from its own replicas",
+                    pair(efa.spec(&itself), efa),
+                    &[Warn],
+                ),
+                ("another fabric", graph(RDMA), &[]),
+                ("a mocker moves nothing", graph(&lines(&[EFA, MOCKER])), &[]),
+                ("aggregated", alone(efa), &[]),
+            ],
+        );
+    }
+}

@@ -98,47 +98,84 @@ fn lines(api_version: &str, worker: &Worker, peer: Option<&Worker>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::checks::testing::{graph, statuses};
-    use crate::report::{SkipReason, Status};
+    use crate::checks::testing::{
+        CLAIM, EFA, GPU, HOST_DEVICES, HOST_VOLUME, Pod, RDMA, alone, alpha, both, channel,
+        claim_template, claims, deployment, encode_pd, graph, lines, report, table, two_sided,
+        vllm,
+    };
+    use crate::report::SkipReason;
+    use crate::report::Status::{Ok, Skipped, Warn};
 
     #[test]
     fn every_form_of_reach_counts_and_none_is_a_warning() {
-        let cases = [
-            (
-                "resources: {limits: {nvidia.com/gpu: 1, rdma/ib: 1}}",
-                Status::Ok,
-            ),
-            ("resources: {limits: {nvidia.com/gpu: 1}}", Status::Warn),
-        ];
-        for (resources, status) in cases {
-            let found = statuses(
-                &graph(&format!("{resources}\nenv: []")),
-                "no-transport-path",
-            );
-            assert_eq!(found, [status, status], "{resources}");
-        }
-    }
-
-    #[test]
-    fn an_unresolved_claim_is_inconclusive() {
-        let text = graph("resources: {claims: [{name: c}]}").replace(
-            "        spec:\n",
-            "        spec:\n          resourceClaims: [{name: c, resourceClaimTemplateName: elsewhere}]\n",
+        let declared = claims("chan");
+        let claiming = both(Pod::of(CLAIM).spec(&declared));
+        let old = "resources: {limits: {gpu: '1', custom: {rdma/ib: '1'}}}";
+        table(
+            "no-transport-path",
+            &[
+                ("a device", graph(RDMA), &[Ok, Ok]),
+                ("EFA", graph(EFA), &[Ok, Ok]),
+                ("v1alpha1, a device", alpha(old), &[Ok, Ok]),
+                (
+                    "a device by claim",
+                    claiming.clone() + &claim_template("chan", "rdma-dranet"),
+                    &[Ok, Ok],
+                ),
+                ("a channel", claiming.clone() + &channel("chan"), &[Ok, Ok]),
+                (
+                    "the host's devices",
+                    both(Pod::of(HOST_DEVICES).spec(HOST_VOLUME)),
+                    &[Ok, Ok],
+                ),
+                (
+                    "the host's network",
+                    both(Pod::of(GPU).spec("hostNetwork: true")),
+                    &[Ok, Ok],
+                ),
+                ("none", graph(GPU), &[Warn, Warn]),
+                ("none on one side", two_sided(RDMA, GPU), &[Ok, Warn]),
+                (
+                    "none at the receiver of encode",
+                    encode_pd(RDMA, GPU),
+                    &[Ok, Warn],
+                ),
+                (
+                    "v1alpha1, none",
+                    alpha("resources: {limits: {gpu: '1'}}"),
+                    &[Warn, Warn],
+                ),
+                (
+                    "without the operator, none",
+                    deployment(&lines(&[GPU, &vllm("[\"UCX\"]")]), ""),
+                    &[Warn],
+                ),
+                (
+                    "a GPU by claim is no path",
+                    claiming.clone() + &claim_template("chan", "gpu.nvidia.com"),
+                    &[Warn, Warn],
+                ),
+                (
+                    "a claim without its template",
+                    claiming.clone(),
+                    &[Skipped, Skipped],
+                ),
+                ("aggregated", alone(Pod::of(GPU)), &[]),
+                (
+                    "a mocker moves nothing",
+                    graph("command: [python3, -m, dynamo.mocker]"),
+                    &[],
+                ),
+            ],
         );
-        let report = crate::checks::testing::report(&text);
-        let found: Vec<_> = report
-            .checks
-            .iter()
-            .filter(|f| f.id == "K8S001")
-            .map(|f| f.reason)
-            .collect();
-        assert_eq!(found, [Some(SkipReason::Unresolved); 2]);
+        let report = report(&claiming);
+        let skipped = report.checks.iter().find(|f| f.id == "K8S001").unwrap();
+        assert_eq!(skipped.reason, Some(SkipReason::Unresolved));
     }
 
     #[test]
     fn the_lines_to_paste_are_yaml_for_the_api_version() {
-        let report =
-            crate::checks::testing::report(&graph("resources: {limits: {nvidia.com/gpu: 4}}"));
+        let report = report(&graph("resources: {limits: {nvidia.com/gpu: 4}}"));
         let fix = report.fix_first.iter().find(|f| f.id == "K8S001").unwrap();
         let paste = fix.paste.as_deref().unwrap();
         assert!(

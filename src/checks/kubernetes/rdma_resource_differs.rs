@@ -65,3 +65,41 @@ fn run(scope: &WorkloadScope<'_>) -> Outcome {
             .fix("request the same RDMA resource in both roles"),
     ])
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::checks::testing::{
+        GPU, MOCKER, Pod, RDMA, alone, encode_pd, graph, lines, table, two_sided,
+    };
+    use crate::report::Status::{Ok, Warn};
+
+    #[test]
+    fn table_of_statuses() {
+        table(
+            "rdma-resource-differs",
+            &[
+                ("the same", graph(RDMA), &[Ok]),
+                (
+                    "another count",
+                    two_sided(RDMA, &RDMA.replace("ib: 1", "ib: 8")),
+                    &[Ok],
+                ),
+                (
+                    "another name",
+                    two_sided(RDMA, &RDMA.replace("ib", "shared_ib")),
+                    &[Warn],
+                ),
+                ("only prefill", two_sided(RDMA, GPU), &[Warn]),
+                ("only decode", two_sided(GPU, RDMA), &[Warn]),
+                ("only encode", encode_pd(RDMA, GPU), &[Warn]),
+                ("neither", graph(GPU), &[]),
+                (
+                    "a mocker moves nothing",
+                    two_sided(&lines(&[RDMA, MOCKER]), MOCKER),
+                    &[],
+                ),
+                ("aggregated", alone(Pod::of(RDMA)), &[]),
+            ],
+        );
+    }
+}
