@@ -86,6 +86,23 @@ fn variables_page() {
 }
 
 #[test]
+fn rules_page() {
+    const INTRODUCTION: &str = include_str!("docs/rules-introduction.md");
+    const MANIFESTS: &str = include_str!("docs/rules-manifests.md");
+    let mut out = format!("{HEAD}{INTRODUCTION}");
+    let mut subject = "";
+    for rule in crate::judge::rules::RULES {
+        if rule.subject != subject {
+            subject = rule.subject;
+            let _ = write!(out, "\n## {subject}\n\n| rule | |\n|---|---|\n");
+        }
+        let _ = writeln!(out, "| {} | {} |", rule.id, rule.text);
+    }
+    let _ = write!(out, "\n{MANIFESTS}");
+    hold("docs/rules.md", &out);
+}
+
+#[test]
 fn exit_codes_page() {
     let mut out = format!("{HEAD}# Exit codes\n\n| code | meaning |\n|---|---|\n");
     for code in ExitCode::ALL {
@@ -93,8 +110,8 @@ fn exit_codes_page() {
     }
     out.push_str(
         "\nWhere rules meet, 2 and 4 come first, and 1 wins over 3. `--strict` and `--require-trusted` change the exit code \
-         only, never a status or `trust`. `not-applicable` with `--require-trusted` is 3. `demo` always ends with 0: it \
-         reports on a recording.\n",
+         only, never a status or `trust`. `not-applicable` with `--require-trusted` is 3. `demo` ends with 0, since it \
+         reports on a recording, and so does `explain`, whatever it says of a value.\n",
     );
     hold("docs/exit-codes.md", &out);
 }

@@ -146,6 +146,22 @@ pub enum SkipReason {
 }
 
 impl SkipReason {
+    /// In plain words, for a sentence.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::NotApplicable => "does not apply",
+            Self::NotSelected => "deselected",
+            Self::NotCollected => "not read by this command",
+            Self::NotFound => "not there",
+            Self::Denied => "no permission",
+            Self::NoShell => "no shell",
+            Self::Timeout => "no answer in time",
+            Self::ConnectionLost => "connection lost",
+            Self::Unparsable => "not understood",
+            Self::Unresolved => "value or template not in the input",
+        }
+    }
+
     /// The word that JSON and text use.
     pub fn word(self) -> &'static str {
         match self {
@@ -227,6 +243,15 @@ pub struct Finding {
     /// Position of the check in the table.
     #[serde(skip)]
     pub order: usize,
+    /// The finding in a few words, for the verdict.
+    #[serde(skip)]
+    pub headline: String,
+    /// Tuning rather than a path.
+    #[serde(skip)]
+    pub minor: bool,
+    /// Names of findings on the same object that it stands beneath.
+    #[serde(skip)]
+    pub follows: Vec<String>,
 }
 
 /// How many findings have which status.
@@ -280,7 +305,6 @@ pub struct Fix {
     /// The object on which it is fixed.
     pub target: Target,
     /// Further objects with the very same fault.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub also: Vec<Target>,
     /// What was seen and what was needed.
     pub detail: String,
@@ -294,6 +318,9 @@ pub struct Fix {
     /// Where it stands, for the text report.
     #[serde(skip)]
     pub evidence: Vec<Evidence>,
+    /// It in a few words, for the verdict.
+    #[serde(skip)]
+    pub headline: String,
 }
 
 /// An input that could not be read.
@@ -582,14 +609,22 @@ impl ExitCode {
 /// workers of one workload is one entry.
 fn fix_first(checks: &[Finding]) -> Vec<Fix> {
     let mut open: Vec<&Finding> = checks.iter().filter(|f| f.status >= Status::Warn).collect();
-    open.sort_by_key(|f| (std::cmp::Reverse(f.status), f.kv_path == KvPath::Off));
+    // The table of checks is ordered by harm, so within one status it decides what comes first.
+    open.sort_by_key(|f| {
+        (
+            std::cmp::Reverse(f.status),
+            f.kv_path == KvPath::Off,
+            f.minor,
+            f.order,
+        )
+    });
     // A cause and its consequence belong to one workload: hundreds of workloads must not be compared with each other.
-    let mut causes: BTreeMap<usize, Vec<&Finding>> = BTreeMap::new();
-    for f in open.iter().copied().filter(|f| !f.causes.is_empty()) {
-        causes.entry(f.target.ordinal).or_default().push(f);
+    let mut by_workload: BTreeMap<usize, Vec<&Finding>> = BTreeMap::new();
+    for f in open.iter().copied() {
+        by_workload.entry(f.target.ordinal).or_default().push(f);
     }
     let cause_of = |f: &Finding| {
-        causes
+        by_workload
             .get(&f.target.ordinal)
             .into_iter()
             .flatten()
@@ -597,7 +632,8 @@ fn fix_first(checks: &[Finding]) -> Vec<Fix> {
             .find(|c| {
                 c.status >= f.status
                     && c.id != f.id
-                    && c.causes.iter().any(|n| *n == f.id || *n == f.name)
+                    && (c.causes.iter().any(|n| *n == f.id || *n == f.name)
+                        || f.follows.contains(&c.name))
                     && same_place(&c.target, &f.target)
             })
     };
@@ -621,6 +657,7 @@ fn fix_first(checks: &[Finding]) -> Vec<Fix> {
             paste: f.paste.clone(),
             consequences: Vec::new(),
             evidence: f.evidence.clone(),
+            headline: f.headline.clone(),
         });
     }
     for f in open.iter().copied() {
@@ -639,7 +676,8 @@ fn fix_first(checks: &[Finding]) -> Vec<Fix> {
         if let Some(&at) = index.get(&key) {
             let fix = &mut fixes[at];
             // The lines to paste often belong to the manifest side of a cause that was seen on a machine.
-            if fix.paste.is_none() && f.paste.is_some() {
+            let on_machine = matches!(fix.target.kind, TargetKind::Pod);
+            if on_machine && fix.paste.is_none() && f.paste.is_some() {
                 fix.paste.clone_from(&f.paste);
                 fix.evidence.extend(f.evidence.iter().take(1).cloned());
             }

@@ -1,11 +1,13 @@
 //! What a check sees: the facts of its scope, and the questions many checks ask of them.
 
+use super::declare::{Draft, Outcome};
 use crate::facts::rdma::Rdma;
 use crate::judge::context::{Accelerator, Backend, Context, Gpus, Tri};
 use crate::manifest::workload::{Engine, EnvValue, Role, Worker, Workload};
 use crate::observed::{Observed, Skip};
-use crate::report::SkipReason;
+use crate::report::{SkipReason, Status};
 use crate::snapshot::{Place, Snapshot};
+use std::collections::BTreeSet;
 
 /// One worker of a manifest, in its graph.
 pub struct WorkerScope<'a> {
@@ -118,6 +120,39 @@ impl WorkerScope<'_> {
     }
 }
 
+/// Where a worker's container is written, for lines to paste: each API version keeps it elsewhere.
+pub fn container_place(api_version: &str, worker: &Worker) -> String {
+    match api_version {
+        "nvidia.com/v1alpha1" => {
+            format!("spec.services.{}.extraPodSpec.mainContainer", worker.name)
+        }
+        "nvidia.com/v1beta1" => format!(
+            "spec.components[{}].podTemplate.spec.containers[main]",
+            worker.name
+        ),
+        _ => "the worker's container".to_owned(),
+    }
+}
+
+/// Where a worker's pod is written.
+pub fn pod_place(api_version: &str, worker: &Worker) -> String {
+    match api_version {
+        "nvidia.com/v1alpha1" => format!("spec.services.{}.extraPodSpec", worker.name),
+        "nvidia.com/v1beta1" => format!("spec.components[{}].podTemplate.spec", worker.name),
+        _ => "the pod's spec".to_owned(),
+    }
+}
+
+impl WorkerScope<'_> {
+    /// Lines to paste into this worker's container, headed by where that is.
+    pub fn for_container(&self, lines: &str) -> String {
+        format!(
+            "# under {}\n{lines}",
+            container_place(&self.workload.api_version, self.worker)
+        )
+    }
+}
+
 impl WorkloadScope<'_> {
     /// Leaves the check when no KV moves between the workers.
     pub fn require_kv(&self) -> Result<(), Skip> {
@@ -128,16 +163,45 @@ impl WorkloadScope<'_> {
         }
     }
 
-    /// The first workers of the two sides between which KV moves: prefill and decode, or encode and its receiver.
-    pub fn sides(&self) -> Option<(&Worker, &Worker)> {
-        let first = |role: Role| self.workload.workers.iter().find(|w| w.role == role);
-        if let (Some(p), Some(d)) = (first(Role::Prefill), first(Role::Decode)) {
-            return Some((p, d));
+    /// Every pair of workers between which KV moves: each prefill with each decode, or each encode with each receiver.
+    pub fn pairs(&self) -> Vec<(&Worker, &Worker)> {
+        let of = |role: Role| self.workload.workers.iter().filter(move |w| w.role == role);
+        let cross = |from: Role, to: &[Role]| {
+            let to: Vec<&Worker> = to.iter().flat_map(|role| of(*role)).collect();
+            of(from)
+                .flat_map(|a| to.iter().map(move |b| (a, *b)).collect::<Vec<_>>())
+                .collect::<Vec<_>>()
+        };
+        let pairs = cross(Role::Prefill, &[Role::Decode]);
+        if pairs.is_empty() {
+            cross(Role::Encode, &[Role::Pd, Role::Decode, Role::Agg])
+        } else {
+            pairs
         }
-        let receiver = first(Role::Pd)
-            .or_else(|| first(Role::Decode))
-            .or_else(|| first(Role::Agg));
-        Some((first(Role::Encode)?, receiver?))
+    }
+
+    /// Asks `judge` about every pair. When all pairs are fine one answer says so for all of them; else each pair that is
+    /// not fine speaks, and each sentence once.
+    pub fn over_pairs(&self, mut judge: impl FnMut(&Worker, &Worker) -> Outcome) -> Outcome {
+        self.require_kv()?;
+        let mut drafts: Vec<Draft> = Vec::new();
+        for (left, right) in self.pairs() {
+            match judge(left, right) {
+                Ok(found) => drafts.extend(found),
+                Err(skip) if skip.reason == SkipReason::NotApplicable => {}
+                Err(skip) => drafts.push(Draft::skipped(skip)),
+            }
+        }
+        if drafts.is_empty() {
+            return Err(Skip::not_applicable());
+        }
+        let fine = drafts.iter().all(|d| d.status == Status::Ok);
+        let mut said: BTreeSet<String> = BTreeSet::new();
+        drafts.retain(|d| (fine || d.status != Status::Ok) && said.insert(d.detail.clone()));
+        if fine {
+            drafts.truncate(1);
+        }
+        Ok(drafts)
     }
 }
 
@@ -195,7 +259,10 @@ fn default_of_trtllm(worker: &Worker) -> Option<Backend> {
         ("TRTLLM_USE_MOONCAKE_KVCACHE", Some(Backend::Other)),
         ("TRTLLM_USE_MPI_KVCACHE", Some(Backend::Other)),
     ];
-    SWITCHES.iter().find(|(name, _)| worker.literal(name) == Some("1")).and_then(|(_, backend)| *backend)
+    SWITCHES
+        .iter()
+        .find(|(name, _)| worker.literal(name) == Some("1"))
+        .and_then(|(_, backend)| *backend)
 }
 
 /// vLLM's connectors: NIXL moves KV by UCX unless its `backends` say otherwise; Mooncake and P2pNccl move it themselves;

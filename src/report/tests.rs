@@ -25,6 +25,9 @@ fn finding(id: &'static str, status: Status, target: Target) -> Finding {
         paste: None,
         causes: &[],
         order: 0,
+        headline: "something is wrong".to_owned(),
+        minor: false,
+        follows: Vec::new(),
     }
 }
 
@@ -243,10 +246,11 @@ fn a_cause_stands_above_what_follows_from_it() {
 
 #[test]
 fn a_chain_ends_at_its_first_cause() {
+    // The first cause was seen on a machine, so the lines to paste come from the manifest side of the chain.
     let p = || worker(1, "prefill");
     let first = Finding {
         causes: &["B"],
-        ..finding("A", Status::Fail, p())
+        ..finding("A", Status::Fail, Target { kind: TargetKind::Pod, ..p() })
     };
     let second = Finding {
         causes: &["C"],
@@ -391,11 +395,11 @@ fn the_verdict_is_one_sentence() {
         (
             one(true, at(Status::Warn)),
             "Disaggregated serving with g1 is not proven: nothing on its KV path failed, and no transfer was observed; \
-             look first at: a on g1/p: what A saw.",
+             look first at: something is wrong (on g1/p).",
         ),
         (
             one(true, at(Status::Fail)),
-            "Disaggregated serving with g1 cannot be trusted; fix first: a on g1/p: what A saw.",
+            "Disaggregated serving with g1 cannot be trusted; fix first: something is wrong (on g1/p).",
         ),
         (
             report(
@@ -404,7 +408,7 @@ fn the_verdict_is_one_sentence() {
             )
             .verdict,
             "Of 3 deployments: 1 cannot be trusted, 1 not proven (no transfer was observed), 1 aggregated (no KV path); \
-             fix first: a on g1/p: what A saw.",
+             fix first: something is wrong (on g1/p).",
         ),
         (
             Report::new("env", vec![], vec![], vec![error("x.yaml")], vec![]).verdict,

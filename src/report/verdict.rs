@@ -23,12 +23,17 @@ pub(super) fn verdict(
             _ => "; look first at: ",
         };
         out.push_str(lead);
-        out.push_str(&format!(
-            "{} on {}: {}",
-            first.name,
-            first.target,
-            first.detail.trim_end_matches('.')
-        ));
+        let file = first
+            .evidence
+            .iter()
+            .find_map(|e| e.path.as_deref())
+            .filter(|_| workloads.len() > 1);
+        out.push_str(&first.headline);
+        out.push_str(&format!(" (on {}", first.target));
+        if let Some(file) = file {
+            out.push_str(&format!(" in {file}"));
+        }
+        out.push(')');
     }
     if let [first, rest @ ..] = errors {
         out.push_str(&format!("; {} could not be read", first.object));

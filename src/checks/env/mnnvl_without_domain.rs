@@ -56,16 +56,16 @@ fn run(scope: &WorkerScope<'_>) -> Outcome {
         }
         return Err(Skip::not_applicable());
     };
-    if scope.worker.compute_domain() {
-        return Ok(vec![Draft::ok(format!(
-            "{name} is on and the pod claims a ComputeDomain channel"
-        ))]);
-    }
     if let Some(claim) = scope.worker.unresolved_claims.first() {
         let detail = format!(
             "{name} is on; whether the claim {claim} is a ComputeDomain channel is not in this input"
         );
         return Err(Skip::new(SkipReason::Unresolved, detail));
+    }
+    if scope.worker.compute_domain() {
+        return Ok(vec![Draft::ok(format!(
+            "{name} is on and the pod claims a ComputeDomain channel"
+        ))]);
     }
     let detail =
         format!("{name} is on, and the pod claims no ComputeDomain: it has no IMEX channel to use");

@@ -36,8 +36,11 @@ pub(crate) const COMPARED: &[&str] = &[
 ];
 
 fn run(scope: &WorkloadScope<'_>) -> Outcome {
-    scope.require_kv()?;
-    let (left, right) = scope.sides().ok_or_else(Skip::not_applicable)?;
+    scope.over_pairs(pair)
+}
+
+/// One pair of ends.
+fn pair(left: &Worker, right: &Worker) -> Outcome {
     let mut drafts = Vec::new();
     for name in COMPARED {
         let (a, b) = (left.env.get(name), right.env.get(name));
@@ -89,19 +92,25 @@ fn differs(
 ) -> Draft {
     let words = |(worker, entry): (&Worker, Option<&EnvEntry>)| {
         let value = match entry.map(|e| &e.value) {
+            Some(EnvValue::Literal(v)) if v.is_empty() => "is empty".to_owned(),
             Some(EnvValue::Literal(v)) => format!("is {}", crate::sanitise::line(v, 80)),
             _ => "is not set".to_owned(),
         };
-        format!("{value} on {} ({})", worker.name, worker.role)
+        format!("{value} on {}", worker.called())
     };
     let detail = format!("{name} {} and {}", words(left), words(right));
     let evidence = [left.1, right.1]
         .into_iter()
         .flatten()
         .map(|e| e.spot.evidence());
-    Draft::warn(detail).with(evidence).fix(format!(
-        "give {name} the same value on both roles, or remove it from both"
-    ))
+    Draft::warn(detail)
+        .headline(format!("{name} differs between the ends of the KV path"))
+        // Where the value itself is at fault, the difference goes away with it.
+        .follows(format!("env:{name}"))
+        .with(evidence)
+        .fix(format!(
+            "give {name} the same value on both roles, or remove it from both"
+        ))
 }
 
 #[cfg(test)]

@@ -84,6 +84,8 @@ fn judged(variable: &Variable, entry: &EnvEntry, context: &Context) -> Draft {
             };
             let mut draft = Draft::new(verdict.status, detail).on_kv_path(path);
             draft.fix = verdict.fix;
+            draft.minor = !variable.critical;
+            draft.headline = Some(headline(&draft.detail));
             draft
         }
         EnvValue::ValueFrom | EnvValue::Dynamic => {
@@ -95,6 +97,15 @@ fn judged(variable: &Variable, entry: &EnvEntry, context: &Context) -> Draft {
             Draft::skipped(Skip::new(SkipReason::NotCollected, what)).on_kv_path(KvPath::Off)
         }
     }
+}
+
+/// The first clause of a sentence.
+fn headline(detail: &str) -> String {
+    let end = [": ", "; ", ", so ", ", and "]
+        .iter()
+        .filter_map(|mark| detail.find(mark))
+        .min();
+    sanitise::line(&detail[..end.unwrap_or(detail.len())], SHOWN)
 }
 
 fn shown(variable: &Variable, entry: &EnvEntry) -> String {

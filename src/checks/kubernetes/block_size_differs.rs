@@ -1,6 +1,7 @@
 use crate::check;
 use crate::checks::WorkloadScope;
 use crate::checks::declare::{Draft, Outcome};
+use crate::manifest::workload::Worker;
 use crate::observed::Skip;
 use crate::report::SkipReason;
 
@@ -24,8 +25,11 @@ check! {
 }
 
 fn run(scope: &WorkloadScope<'_>) -> Outcome {
-    scope.require_kv()?;
-    let (left, right) = scope.sides().ok_or_else(Skip::not_applicable)?;
+    scope.over_pairs(pair)
+}
+
+/// One pair of ends.
+fn pair(left: &Worker, right: &Worker) -> Outcome {
     let (Some(a), Some(b)) = (left.flags.get("block-size"), right.flags.get("block-size")) else {
         return Err(Skip::not_applicable());
     };

@@ -1,6 +1,6 @@
 use crate::check;
 use crate::checks::WorkerScope;
-use crate::checks::declare::Outcome;
+use crate::checks::declare::{Draft, Outcome};
 use crate::observed::Skip;
 use crate::report::SkipReason;
 
@@ -24,7 +24,10 @@ fn run(scope: &WorkerScope<'_>) -> Outcome {
         [] => Err(Skip::not_applicable()),
         claims => {
             let detail = format!("the template of {} is not in this input", claims.join(", "));
-            Err(Skip::new(SkipReason::Unresolved, detail))
+            let skip = Skip::new(SkipReason::Unresolved, detail);
+            Ok(vec![
+                Draft::skipped(skip).with([scope.worker.resources_spot.evidence()]),
+            ])
         }
     }
 }

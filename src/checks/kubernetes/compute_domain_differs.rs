@@ -1,7 +1,7 @@
 use crate::check;
-use crate::checks::WorkloadScope;
 use crate::checks::declare::{Draft, Outcome};
 use crate::checks::env::mnnvl_without_domain::switched_on;
+use crate::checks::{WorkloadScope, container_place, pod_place};
 use crate::manifest::workload::Worker;
 use crate::observed::Skip;
 use crate::report::SkipReason;
@@ -24,8 +24,11 @@ check! {
 }
 
 fn run(scope: &WorkloadScope<'_>) -> Outcome {
-    scope.require_kv()?;
-    let (left, right) = scope.sides().ok_or_else(Skip::not_applicable)?;
+    scope.over_pairs(|left, right| pair(scope, left, right))
+}
+
+/// One pair of ends.
+fn pair(scope: &WorkloadScope<'_>, left: &Worker, right: &Worker) -> Outcome {
     let (with, without) = match (left.compute_domain(), right.compute_domain()) {
         (false, false) => return Err(Skip::not_applicable()),
         (true, true) => return Ok(vec![both(left, right)?]),
@@ -40,8 +43,9 @@ fn run(scope: &WorkloadScope<'_>) -> Outcome {
         return Err(Skip::new(SkipReason::Unresolved, detail));
     }
     let detail = format!(
-        "{} ({}) claims a ComputeDomain channel and {} ({}) does not: multi-node NVLink is impossible between them",
-        with.name, with.role, without.name, without.role
+        "{} claims a ComputeDomain channel and {} does not: multi-node NVLink is impossible between them",
+        with.called(),
+        without.called()
     );
     let meant = [left, right].into_iter().find_map(switched_on);
     let rdma = left.rdma_requested() && right.rdma_requested();
@@ -73,8 +77,9 @@ fn both(left: &Worker, right: &Worker) -> Result<Draft, Skip> {
             ));
         }
         let detail = format!(
-            "{} ({}) claims a channel of {a}, and {} ({}) one of {b}: NVLink does not reach from one to the other",
-            left.name, left.role, right.name, right.role
+            "{} claims a channel of {a}, and {} one of {b}: NVLink does not reach from one to the other",
+            left.called(),
+            right.called()
         );
         return Ok(Draft::warn(detail)
             .with([left.spot.evidence(), right.spot.evidence()])
@@ -118,22 +123,11 @@ fn lines(api_version: &str, with: &Worker, without: &Worker) -> String {
         .claims
         .get(name)
         .map_or("your-compute-domain-channel", String::as_str);
-    let (pod, container) = match api_version {
-        "nvidia.com/v1alpha1" => (
-            format!("spec.services.{}.extraPodSpec", without.name),
-            format!("spec.services.{}", without.name),
-        ),
-        "nvidia.com/v1beta1" => (
-            format!("spec.components[{}].podTemplate.spec", without.name),
-            format!(
-                "spec.components[{}].podTemplate.spec.containers[main]",
-                without.name
-            ),
-        ),
-        _ => (
-            "the pod's spec".to_owned(),
-            "the worker's container".to_owned(),
-        ),
+    let pod = pod_place(api_version, without);
+    // v1alpha1 keeps claims beside the limits of the service, not in the container.
+    let container = match api_version {
+        "nvidia.com/v1alpha1" => format!("spec.services.{}", without.name),
+        _ => container_place(api_version, without),
     };
     format!(
         "# under {container}\nresources:\n  claims:\n    - name: {name}\n# under {pod}\nresourceClaims:\n  - name: \

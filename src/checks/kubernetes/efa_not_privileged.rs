@@ -45,7 +45,7 @@ fn run(scope: &WorkerScope<'_>) -> Outcome {
         Draft::warn(detail)
             .with(seen)
             .fix("set privileged: true on the container")
-            .paste(paste),
+            .paste(scope.for_container(paste)),
     ])
 }
 

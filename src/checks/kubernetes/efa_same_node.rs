@@ -1,6 +1,7 @@
 use crate::check;
-use crate::checks::WorkloadScope;
 use crate::checks::declare::{Draft, Outcome};
+use crate::checks::{WorkloadScope, pod_place};
+use crate::manifest::workload::Worker;
 use crate::observed::Skip;
 
 check! {
@@ -20,8 +21,11 @@ check! {
 }
 
 fn run(scope: &WorkloadScope<'_>) -> Outcome {
-    scope.require_kv()?;
-    let (left, right) = scope.sides().ok_or_else(Skip::not_applicable)?;
+    scope.over_pairs(|left, right| pair(scope, left, right))
+}
+
+/// One pair of ends.
+fn pair(scope: &WorkloadScope<'_>, left: &Worker, right: &Worker) -> Outcome {
     if !left.efa() && !right.efa() {
         return Err(Skip::not_applicable());
     }
@@ -35,8 +39,9 @@ fn run(scope: &WorkloadScope<'_>) -> Outcome {
         left.name, right.name
     );
     let key = "nvidia.com/dynamo-component";
+    let place = pod_place(&scope.workload.api_version, left);
     let paste = format!(
-        "affinity:\n  podAntiAffinity:\n    requiredDuringSchedulingIgnoredDuringExecution:\n      - labelSelector:\n          \
+        "# under {place}\naffinity:\n  podAntiAffinity:\n    requiredDuringSchedulingIgnoredDuringExecution:\n      - labelSelector:\n          \
          matchLabels: {{{key}: {}}}\n        topologyKey: kubernetes.io/hostname",
         right.name
     );

@@ -40,7 +40,7 @@ fn run(scope: &WorkerScope<'_>) -> Outcome {
         Draft::warn(detail)
             .with(seen)
             .fix("add IPC_LOCK to the container's capabilities")
-            .paste(paste),
+            .paste(scope.for_container(paste)),
     ])
 }
 

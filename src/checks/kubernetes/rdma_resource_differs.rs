@@ -21,8 +21,11 @@ check! {
 }
 
 fn run(scope: &WorkloadScope<'_>) -> Outcome {
-    scope.require_kv()?;
-    let (left, right) = scope.sides().ok_or_else(Skip::not_applicable)?;
+    scope.over_pairs(pair)
+}
+
+/// One pair of ends.
+fn pair(left: &Worker, right: &Worker) -> Outcome {
     let names = |w: &Worker| w.rdma_resources.keys().cloned().collect::<BTreeSet<_>>();
     let (a, b) = (names(left), names(right));
     if a.is_empty() && b.is_empty() {
@@ -40,9 +43,8 @@ fn run(scope: &WorkloadScope<'_>) -> Outcome {
             .collect::<Vec<_>>()
             .join(", ");
         format!(
-            "{} ({}) requests {}",
-            w.name,
-            w.role,
+            "{} requests {}",
+            w.called(),
             if set.is_empty() {
                 "none"
             } else {

@@ -2,7 +2,7 @@ use crate::check;
 use crate::checks::WorkerScope;
 use crate::checks::declare::{Draft, Outcome};
 use crate::manifest::quantity;
-use crate::manifest::workload::Worker;
+use crate::manifest::workload::Engine;
 use crate::observed::Skip;
 use crate::report::SkipReason;
 
@@ -32,21 +32,23 @@ fn run(scope: &WorkerScope<'_>) -> Outcome {
     scope.require_kv()?;
     let worker = scope.worker;
     match (&worker.shm, &worker.shm_user_mount) {
-        (Some(size), _) => sized(worker, size),
+        (Some(size), _) => sized(scope, size),
         (None, Some(mount)) if worker.by_operator => {
             let detail = format!(
                 "a volume ({mount}) is mounted on /dev/shm; the operator replaces it by its own 8Gi because no shared memory \
                  size is set"
             );
-            let fix = "set sharedMemory.size (v1alpha1) or sharedMemorySize (v1beta1) instead of mounting a volume";
-            let at = [worker.spot.evidence()];
-            Ok(vec![Draft::warn(detail).with(at).fix(fix)])
+            let fix = "set the operator's shared memory size instead of mounting a volume";
+            let at = [worker.shm_spot.as_ref().unwrap_or(&worker.spot).evidence()];
+            Ok(vec![
+                Draft::warn(detail).with(at).fix(fix).paste(lines(scope)),
+            ])
         }
         // Without a limit, and with a limit of nothing, the memory of the container is the limit.
         (None, Some(mount)) if matches!(mount.as_str(), "hostPath" | "no sizeLimit" | "0") => {
             Ok(vec![Draft::ok("a volume is mounted on /dev/shm")])
         }
-        (None, Some(mount)) => sized(worker, mount),
+        (None, Some(mount)) => sized(scope, mount),
         (None, None) if worker.by_operator => Ok(vec![Draft::ok(
             "shared memory is the operator's default of 8Gi",
         )]),
@@ -55,7 +57,8 @@ fn run(scope: &WorkerScope<'_>) -> Outcome {
 }
 
 /// A size that somebody wrote down.
-fn sized(worker: &Worker, size: &str) -> Outcome {
+fn sized(scope: &WorkerScope<'_>, size: &str) -> Outcome {
+    let worker = scope.worker;
     let (detail, fix) = match quantity::bytes(size) {
         Some(0) => (
             "the operator's shared memory is switched off: /dev/shm is the runtime's 64 MiB"
@@ -74,8 +77,31 @@ fn sized(worker: &Worker, size: &str) -> Outcome {
             return Err(Skip::new(SkipReason::Unresolved, detail));
         }
     };
-    let at = [worker.spot.evidence()];
-    Ok(vec![Draft::warn(detail).with(at).fix(fix)])
+    let at = [worker.shm_spot.as_ref().unwrap_or(&worker.spot).evidence()];
+    Ok(vec![
+        Draft::warn(detail).with(at).fix(fix).paste(lines(scope)),
+    ])
+}
+
+/// The size that the guides ask for, where this API version keeps it.
+fn lines(scope: &WorkerScope<'_>) -> String {
+    let size = if scope.worker.engine == Some(Engine::Trtllm) {
+        "80Gi"
+    } else {
+        "16Gi"
+    };
+    let name = &scope.worker.name;
+    match scope.workload.api_version.as_str() {
+        "nvidia.com/v1alpha1" => {
+            format!("# under spec.services.{name}\nsharedMemory:\n  size: {size}")
+        }
+        "nvidia.com/v1beta1" => {
+            format!("# under spec.components[{name}]\nsharedMemorySize: {size}")
+        }
+        _ => format!(
+            "# the volume that is mounted on /dev/shm\nemptyDir:\n  medium: Memory\n  sizeLimit: {size}"
+        ),
+    }
 }
 
 #[cfg(test)]
