@@ -250,7 +250,14 @@ fn a_chain_ends_at_its_first_cause() {
     let p = || worker(1, "prefill");
     let first = Finding {
         causes: &["B"],
-        ..finding("A", Status::Fail, Target { kind: TargetKind::Pod, ..p() })
+        ..finding(
+            "A",
+            Status::Fail,
+            Target {
+                kind: TargetKind::Pod,
+                ..p()
+            },
+        )
     };
     let second = Finding {
         causes: &["C"],
