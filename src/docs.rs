@@ -118,9 +118,11 @@ fn exit_codes_page() {
 
 #[test]
 fn reads_page() {
-    let mut out = format!(
-        "{HEAD}# What is read\n\nEverything the tool may read inside a container or on a host.\n\n"
-    );
+    const INTRODUCTION: &str = "# What is read\n\n`env` reads the files and directories it is given. Beside a file that is \
+        named alone it looks into the other YAML files of the same directory for the ConfigMaps and claim templates that \
+        the file refers to. For a kustomization it runs `kustomize build` or `kubectl kustomize`. `explain` and `demo` read \
+        nothing.\n\nInside a container or on a host, nothing but this is read:\n\n";
+    let mut out = format!("{HEAD}{INTRODUCTION}");
     out.push_str("| id | read |\n|---|---|\n");
     for ask in ask::ALL {
         let _ = writeln!(out, "| {} | `{}` |", ask.id, ask.shown_as);
