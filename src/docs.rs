@@ -86,6 +86,23 @@ fn variables_page() {
 }
 
 #[test]
+fn rules_page() {
+    const INTRODUCTION: &str = include_str!("docs/rules-introduction.md");
+    const MANIFESTS: &str = include_str!("docs/rules-manifests.md");
+    let mut out = format!("{HEAD}{INTRODUCTION}");
+    let mut subject = "";
+    for rule in crate::judge::rules::RULES {
+        if rule.subject != subject {
+            subject = rule.subject;
+            let _ = write!(out, "\n## {subject}\n\n| rule | |\n|---|---|\n");
+        }
+        let _ = writeln!(out, "| {} | {} |", rule.id, rule.text);
+    }
+    let _ = write!(out, "\n{MANIFESTS}");
+    hold("docs/rules.md", &out);
+}
+
+#[test]
 fn exit_codes_page() {
     let mut out = format!("{HEAD}# Exit codes\n\n| code | meaning |\n|---|---|\n");
     for code in ExitCode::ALL {
@@ -93,17 +110,19 @@ fn exit_codes_page() {
     }
     out.push_str(
         "\nWhere rules meet, 2 and 4 come first, and 1 wins over 3. `--strict` and `--require-trusted` change the exit code \
-         only, never a status or `trust`. `not-applicable` with `--require-trusted` is 3. `demo` always ends with 0: it \
-         reports on a recording.\n",
+         only, never a status or `trust`. `not-applicable` with `--require-trusted` is 3. `demo` ends with 0, since it \
+         reports on a recording, and so does `explain`, whatever it says of a value.\n",
     );
     hold("docs/exit-codes.md", &out);
 }
 
 #[test]
 fn reads_page() {
-    let mut out = format!(
-        "{HEAD}# What is read\n\nEverything the tool may read inside a container or on a host.\n\n"
-    );
+    const INTRODUCTION: &str = "# What is read\n\n`env` reads the files and directories it is given. Beside a file that is \
+        named alone it looks into the other YAML files of the same directory for the ConfigMaps and claim templates that \
+        the file refers to. For a kustomization it runs `kustomize build` or `kubectl kustomize`. `explain` and `demo` read \
+        nothing.\n\nInside a container or on a host, nothing but this is read:\n\n";
+    let mut out = format!("{HEAD}{INTRODUCTION}");
     out.push_str("| id | read |\n|---|---|\n");
     for ask in ask::ALL {
         let _ = writeln!(out, "| {} | `{}` |", ask.id, ask.shown_as);

@@ -3,10 +3,15 @@
 //! A [`Report`] is the only thing a renderer sees, and its JSON form is public: fields are only added within a major
 //! version. Nothing here looks at the world.
 
+#[cfg(test)]
+mod tests;
+mod verdict;
+
 use crate::target::{Target, TargetKind};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
+use verdict::verdict;
 
 /// Version of the JSON form. Raised only when a field changes its meaning or goes away.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -141,6 +146,22 @@ pub enum SkipReason {
 }
 
 impl SkipReason {
+    /// In plain words, for a sentence.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::NotApplicable => "does not apply",
+            Self::NotSelected => "deselected",
+            Self::NotCollected => "not read by this command",
+            Self::NotFound => "not there",
+            Self::Denied => "no permission",
+            Self::NoShell => "no shell",
+            Self::Timeout => "no answer in time",
+            Self::ConnectionLost => "connection lost",
+            Self::Unparsable => "not understood",
+            Self::Unresolved => "value or template not in the input",
+        }
+    }
+
     /// The word that JSON and text use.
     pub fn word(self) -> &'static str {
         match self {
@@ -222,6 +243,15 @@ pub struct Finding {
     /// Position of the check in the table.
     #[serde(skip)]
     pub order: usize,
+    /// The finding in a few words, for the verdict.
+    #[serde(skip)]
+    pub headline: String,
+    /// Tuning rather than a path.
+    #[serde(skip)]
+    pub minor: bool,
+    /// Names of findings on the same object that it stands beneath.
+    #[serde(skip)]
+    pub follows: Vec<String>,
 }
 
 /// How many findings have which status.
@@ -275,7 +305,6 @@ pub struct Fix {
     /// The object on which it is fixed.
     pub target: Target,
     /// Further objects with the very same fault.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub also: Vec<Target>,
     /// What was seen and what was needed.
     pub detail: String,
@@ -289,6 +318,9 @@ pub struct Fix {
     /// Where it stands, for the text report.
     #[serde(skip)]
     pub evidence: Vec<Evidence>,
+    /// It in a few words, for the verdict.
+    #[serde(skip)]
+    pub headline: String,
 }
 
 /// An input that could not be read.
@@ -601,14 +633,22 @@ fn probed(checks: &[Finding]) -> Vec<Probed> {
 /// workers of one workload is one entry.
 fn fix_first(checks: &[Finding]) -> Vec<Fix> {
     let mut open: Vec<&Finding> = checks.iter().filter(|f| f.status >= Status::Warn).collect();
-    open.sort_by_key(|f| (std::cmp::Reverse(f.status), f.kv_path == KvPath::Off));
+    // The table of checks is ordered by harm, so within one status it decides what comes first.
+    open.sort_by_key(|f| {
+        (
+            std::cmp::Reverse(f.status),
+            f.kv_path == KvPath::Off,
+            f.minor,
+            f.order,
+        )
+    });
     // A cause and its consequence belong to one workload: hundreds of workloads must not be compared with each other.
-    let mut causes: BTreeMap<usize, Vec<&Finding>> = BTreeMap::new();
-    for f in open.iter().copied().filter(|f| !f.causes.is_empty()) {
-        causes.entry(f.target.ordinal).or_default().push(f);
+    let mut by_workload: BTreeMap<usize, Vec<&Finding>> = BTreeMap::new();
+    for f in open.iter().copied() {
+        by_workload.entry(f.target.ordinal).or_default().push(f);
     }
     let cause_of = |f: &Finding| {
-        causes
+        by_workload
             .get(&f.target.ordinal)
             .into_iter()
             .flatten()
@@ -616,7 +656,8 @@ fn fix_first(checks: &[Finding]) -> Vec<Fix> {
             .find(|c| {
                 c.status >= f.status
                     && c.id != f.id
-                    && c.causes.iter().any(|n| *n == f.id || *n == f.name)
+                    && (c.causes.iter().any(|n| *n == f.id || *n == f.name)
+                        || f.follows.contains(&c.name))
                     && same_place(&c.target, &f.target)
             })
     };
@@ -640,6 +681,7 @@ fn fix_first(checks: &[Finding]) -> Vec<Fix> {
             paste: f.paste.clone(),
             consequences: Vec::new(),
             evidence: f.evidence.clone(),
+            headline: f.headline.clone(),
         });
     }
     for f in open.iter().copied() {
@@ -658,7 +700,8 @@ fn fix_first(checks: &[Finding]) -> Vec<Fix> {
         if let Some(&at) = index.get(&key) {
             let fix = &mut fixes[at];
             // The lines to paste often belong to the manifest side of a cause that was seen on a machine.
-            if fix.paste.is_none() && f.paste.is_some() {
+            let on_machine = matches!(fix.target.kind, TargetKind::Pod);
+            if on_machine && fix.paste.is_none() && f.paste.is_some() {
                 fix.paste.clone_from(&f.paste);
                 fix.evidence.extend(f.evidence.iter().take(1).cloned());
             }
@@ -680,95 +723,4 @@ fn same_place(cause: &Target, effect: &Target) -> bool {
         || (cause.ordinal == effect.ordinal
             && (cause.role == effect.role
                 || [cause.kind, effect.kind].contains(&TargetKind::Workload)))
-}
-
-/// One plain sentence for the whole run.
-fn verdict(
-    trust: Trust,
-    workloads: &[WorkloadReport],
-    targets: &[Probed],
-    fixes: &[Fix],
-    errors: &[InputError],
-) -> String {
-    let mut out = match workloads {
-        [] if !targets.is_empty() => about_targets(targets),
-        [] => {
-            "No Dynamo worker was found in the input, so nothing can be said about its interconnect"
-                .to_owned()
-        }
-        [one] => about_one(one),
-        many => about_many(many),
-    };
-    if let Some(first) = fixes.first() {
-        let lead = match (first.status, trust) {
-            (Status::Fail, _) => "; fix first: ",
-            _ => "; look first at: ",
-        };
-        out.push_str(lead);
-        out.push_str(&format!(
-            "{} on {}: {}",
-            first.name,
-            first.target,
-            first.detail.trim_end_matches('.')
-        ));
-    }
-    if let [first, rest @ ..] = errors {
-        out.push_str(&format!("; {} could not be read", first.object));
-        if !rest.is_empty() {
-            out.push_str(&format!(" (and {} more)", rest.len()));
-        }
-    }
-    out.push('.');
-    out
-}
-
-fn about_one(w: &WorkloadReport) -> String {
-    let name = &w.name;
-    match w.trust {
-        Trust::NotApplicable => {
-            format!(
-                "{name} is aggregated: no KV cache leaves a worker, so there is no disaggregated path to trust"
-            )
-        }
-        Trust::Trusted => {
-            format!(
-                "Disaggregated serving with {name} can be trusted: the lane of every pair was proven"
-            )
-        }
-        Trust::Unproven => format!(
-            "Disaggregated serving with {name} is not proven: nothing on its KV path failed, and no transfer was observed"
-        ),
-        Trust::Untrusted => format!("Disaggregated serving with {name} cannot be trusted"),
-    }
-}
-
-/// What can be said of ends alone.
-fn about_targets(targets: &[Probed]) -> String {
-    let bad = targets.iter().filter(|t| t.trust == Trust::Untrusted).count();
-    match targets {
-        [one] if bad == 1 => format!("KV cache cannot travel fast through {}", one.target),
-        [one] if one.trust == Trust::NotApplicable => {
-            format!("{} is aggregated: no KV cache leaves it", one.target)
-        }
-        [one] => format!("Nothing on the KV path failed on {}; one end alone proves no lane", one.target),
-        many if bad > 0 => format!("KV cache cannot travel fast through {bad} of {} containers", many.len()),
-        many => format!("Nothing on the KV path failed on {} containers; no transfer was observed", many.len()),
-    }
-}
-
-fn about_many(workloads: &[WorkloadReport]) -> String {
-    let count = |t: Trust| workloads.iter().filter(|w| w.trust == t).count();
-    let phrases = [
-        (Trust::Untrusted, "cannot be trusted"),
-        (Trust::Unproven, "not proven (no transfer was observed)"),
-        (Trust::Trusted, "trusted"),
-        (Trust::NotApplicable, "aggregated (no KV path)"),
-    ];
-    let parts: Vec<String> = phrases
-        .iter()
-        .map(|(t, words)| (count(*t), words))
-        .filter(|(n, _)| *n > 0)
-        .map(|(n, words)| format!("{n} {words}"))
-        .collect();
-    format!("Of {} deployments: {}", workloads.len(), parts.join(", "))
 }

@@ -21,6 +21,23 @@ pub fn line(text: &str, max: usize) -> String {
     out
 }
 
+/// Foreign text of several lines: as [`line`], but line breaks stay.
+pub fn lines(text: &str, max: usize) -> String {
+    let mut out = String::with_capacity(text.len().min(max * 4));
+    let mut left = max;
+    for (n, part) in text.split('\n').enumerate() {
+        if n > 0 {
+            out.push('\n');
+        }
+        out.push_str(&line(part, left));
+        left = left.saturating_sub(part.chars().count());
+        if left == 0 {
+            break;
+        }
+    }
+    out
+}
+
 /// Characters that act on a terminal or a reader instead of being shown: C0 and C1 controls, and the bidirectional
 /// and invisible format characters of <https://www.unicode.org/reports/tr36/>.
 fn is_hostile(c: char) -> bool {
@@ -37,6 +54,12 @@ mod tests {
         let shown = line("a\x1b[2J\u{202e}b\r\n\0", 100);
         assert!(shown.chars().all(|c| !is_hostile(c)), "{shown:?}");
         assert!(shown.starts_with("a\\u{1b}[2J"));
+    }
+
+    #[test]
+    fn line_breaks_stay_where_lines_are_wanted() {
+        assert_eq!(lines("a\n\tb\x07\n", 100), "a\n b\\u{7}\n");
+        assert_eq!(lines("ab\ncd\nef", 3), "ab\nc...");
     }
 
     #[test]

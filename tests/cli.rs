@@ -81,6 +81,31 @@ fn console_blocks_of_the_documentation_are_true() {
 }
 
 #[test]
+fn reports_are_what_the_schema_says() {
+    let schema = std::fs::read_to_string("docs/report.schema.json").unwrap();
+    let schema = jsonschema::validator_for(&serde_json::from_str(&schema).unwrap()).unwrap();
+    let scratch = Scratch::new("schema");
+    let fails = scratch.file("fails.yaml", graph("tcp"));
+    scratch.file("helm.yaml", "kind: {{ .x }}\n");
+    let absent = format!("{}/absent.yaml", scratch.path());
+    let runs: &[&[&str]] = &[
+        &["demo", "-o", "json"],
+        &["env", &fails, &absent],
+        &["env", scratch.path()],
+        &["env", "tests/manifests"],
+        &["env", "demo", "--verbose"],
+    ];
+    for args in runs {
+        let report = json(&run(args));
+        let faults: Vec<String> = schema
+            .iter_errors(&report)
+            .map(|e| format!("{}: {e}", e.instance_path()))
+            .collect();
+        assert!(faults.is_empty(), "{args:?}: {faults:#?}");
+    }
+}
+
+#[test]
 fn exit_codes_follow_the_table() {
     let scratch = Scratch::new("exit");
     let good = scratch.file("good.yaml", graph("rc,cuda_copy,cuda_ipc"));

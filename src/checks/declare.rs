@@ -25,6 +25,12 @@ pub struct Draft {
     pub paste: Option<String>,
     /// Set when the status is skipped.
     pub reason: Option<SkipReason>,
+    /// The finding in a few words, for the verdict; the check's own first line otherwise.
+    pub headline: Option<String>,
+    /// Tuning rather than a path: stands behind everything else of its status.
+    pub minor: bool,
+    /// Names of findings on the same object that say the same thing better, when they are at least as bad.
+    pub follows: Vec<String>,
 }
 
 impl Draft {
@@ -36,10 +42,13 @@ impl Draft {
             detail,
             name: None,
             kv_path: None,
-            evidence: vec![],
+            evidence: Vec::new(),
             fix: None,
             paste: None,
             reason: None,
+            headline: None,
+            minor: false,
+            follows: Vec::new(),
         }
     }
 
@@ -87,6 +96,24 @@ impl Draft {
     /// Says what to do.
     pub fn fix(mut self, fix: impl Into<String>) -> Self {
         self.fix = Some(fix.into());
+        self
+    }
+
+    /// Says it in a few words.
+    pub fn headline(mut self, words: impl Into<String>) -> Self {
+        self.headline = Some(words.into());
+        self
+    }
+
+    /// Puts it behind everything else of its status.
+    pub fn minor(mut self, minor: bool) -> Self {
+        self.minor = minor;
+        self
+    }
+
+    /// Stands beneath a finding of this name, where there is one.
+    pub fn follows(mut self, name: impl Into<String>) -> Self {
+        self.follows.push(name.into());
         self
     }
 

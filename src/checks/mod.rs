@@ -10,11 +10,12 @@ pub(crate) mod testing;
 
 use crate::manifest::Inventory;
 use crate::observed::Skip;
-use crate::report::{Finding, SkipReason};
+use crate::report::{Finding, SkipReason, Status};
 use crate::snapshot::Snapshot;
+use crate::source::Spot;
 use crate::target::Target;
 use declare::{Check, Draft, Outcome, Run};
-pub use scope::{Container, WorkerScope, WorkloadScope};
+pub use scope::{Container, WorkerScope, WorkloadScope, container_place, pod_place};
 
 /// Declares the modules and the table in one go, so that a check cannot be compiled and forgotten.
 macro_rules! checks {
@@ -25,37 +26,38 @@ macro_rules! checks {
     };
 }
 
+// The order is the order of harm: what takes the path away comes before what slows it down.
 checks! {
     rdma::{ ib_devices, ib_link },
-    env::{
-        input,
-        variables,
-        unknown_variable,
-        disagg_transport,
-        nic_map_incomplete,
-        tls_without_device,
-        mnnvl_without_cuda_ipc,
-        mnnvl_without_domain,
-        ib_device_flag_ignored,
-        selected_nics,
-        role_env_differs,
-    },
     kubernetes::{
         no_transport_path,
         compute_domain_differs,
         efa_backend,
         gke_network_annotation,
+        block_size_differs,
         rdma_resource_differs,
-        rdma_count,
+        efa_not_privileged,
         ipc_lock_missing,
         ipc_lock_inert,
-        efa_not_privileged,
         efa_same_node,
+        rdma_count,
         hostpath_unprivileged,
         shm_small,
-        block_size_differs,
         claim_unresolved,
         kv_backend_unresolved,
+    },
+    env::{
+        input,
+        variables,
+        tls_without_device,
+        mnnvl_without_cuda_ipc,
+        mnnvl_without_domain,
+        disagg_transport,
+        nic_map_incomplete,
+        ib_device_flag_ignored,
+        role_env_differs,
+        unknown_variable,
+        selected_nics,
     },
 }
 
@@ -72,30 +74,32 @@ pub fn find(id_or_name: &str) -> Option<&'static Check> {
 pub fn run(inventory: &Inventory, snapshots: &[Snapshot]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let input = Target::input(inventory.inputs.join(" "));
-    let mut record = |check: &'static Check, order: usize, target: &Target, outcome: Outcome| {
-        let drafts = match outcome {
-            Ok(drafts) => drafts,
-            Err(Skip {
-                reason: SkipReason::NotApplicable,
-                ..
-            }) => return,
-            Err(skip) => vec![Draft::skipped(skip)],
+    let mut record =
+        |check: &'static Check, order, target: &Target, at: Option<&Spot>, outcome: Outcome| {
+            let drafts = match outcome {
+                Ok(drafts) => drafts,
+                Err(Skip {
+                    reason: SkipReason::NotApplicable,
+                    ..
+                }) => return,
+                Err(skip) => vec![Draft::skipped(skip)],
+            };
+            findings.extend(
+                drafts
+                    .into_iter()
+                    .map(|draft| finish(check, order, target, at, draft)),
+            );
         };
-        findings.extend(
-            drafts
-                .into_iter()
-                .map(|draft| finish(check, order, target, draft)),
-        );
-    };
     for (order, check) in ALL.iter().copied().enumerate() {
         match check.run {
-            Run::Input(run) => record(check, order, &input, run(inventory)),
+            Run::Input(run) => record(check, order, &input, None, run(inventory)),
             Run::Workload(run) => {
                 for (i, workload) in inventory.workloads.iter().enumerate() {
                     record(
                         check,
                         order,
                         &workload_target(inventory, i),
+                        Some(&workload.source),
                         run(&WorkloadScope { workload }),
                     );
                 }
@@ -109,6 +113,7 @@ pub fn run(inventory: &Inventory, snapshots: &[Snapshot]) -> Vec<Finding> {
                             check,
                             order,
                             &target,
+                            Some(&worker.spot),
                             run(&WorkerScope { worker, workload }),
                         );
                     }
@@ -118,7 +123,7 @@ pub fn run(inventory: &Inventory, snapshots: &[Snapshot]) -> Vec<Finding> {
                 for snapshot in snapshots {
                     let container = Container::parse(snapshot);
                     let target = container_target(inventory, snapshot);
-                    record(check, order, &target, run(&container));
+                    record(check, order, &target, None, run(&container));
                 }
             }
         }
@@ -140,13 +145,25 @@ fn container_target(inventory: &Inventory, snapshot: &Snapshot) -> Target {
     Target::pod(at, ordinal.map_or(0, |i| i + 1))
 }
 
-fn finish(check: &'static Check, order: usize, target: &Target, draft: Draft) -> Finding {
+/// Makes a finding of a draft. Whoever gave no evidence rests on the object as a whole, so `at` says where it is written.
+fn finish(
+    check: &'static Check,
+    order: usize,
+    target: &Target,
+    at: Option<&Spot>,
+    draft: Draft,
+) -> Finding {
     debug_assert!(
         draft.status <= check.worst,
         "{} declares worst {}",
         check.id,
         check.worst
     );
+    let mut evidence = draft.evidence;
+    if evidence.is_empty() {
+        evidence.extend(at.map(Spot::evidence));
+    }
+    let problem = || check.problem().trim_end_matches('.').to_owned();
     Finding {
         id: check.id,
         name: draft.name.unwrap_or_else(|| check.name.to_owned()),
@@ -154,19 +171,27 @@ fn finish(check: &'static Check, order: usize, target: &Target, draft: Draft) ->
         detail: draft.detail,
         target: target.clone(),
         kv_path: draft.kv_path.unwrap_or(check.kv_path),
-        evidence: draft.evidence,
+        evidence,
         fix: draft.fix,
         reason: draft.reason,
         paste: draft.paste,
         causes: check.causes,
         order,
+        headline: draft.headline.unwrap_or_else(|| {
+            if draft.status >= Status::Warn {
+                problem()
+            } else {
+                String::new()
+            }
+        }),
+        minor: draft.minor,
+        follows: draft.follows,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::Status;
     use std::collections::BTreeSet;
 
     #[test]

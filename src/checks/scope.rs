@@ -1,11 +1,13 @@
 //! What a check sees: the facts of its scope, and the questions many checks ask of them.
 
+use super::declare::{Draft, Outcome};
 use crate::facts::rdma::Rdma;
 use crate::judge::context::{Accelerator, Backend, Context, Gpus, Tri};
-use crate::manifest::workload::{Engine, Role, Worker, Workload};
+use crate::manifest::workload::{Engine, EnvValue, Role, Worker, Workload};
 use crate::observed::{Observed, Skip};
-use crate::report::SkipReason;
+use crate::report::{SkipReason, Status};
 use crate::snapshot::{Place, Snapshot};
+use std::collections::BTreeSet;
 
 /// One worker of a manifest, in its graph.
 pub struct WorkerScope<'a> {
@@ -57,6 +59,21 @@ impl WorkerScope<'_> {
         }
     }
 
+    /// The value of a variable as written; None when it is unset, and a skip when only the running worker knows it.
+    pub fn literal(&self, name: &str) -> Result<Option<&str>, Skip> {
+        match self.worker.env.get(name).map(|e| &e.value) {
+            None => Ok(None),
+            Some(EnvValue::Literal(value)) => Ok(Some(value)),
+            Some(_) => Err(Skip::new(
+                SkipReason::Unresolved,
+                format!(
+                    "{name} of {} is set, and its value is not in this input",
+                    self.worker.name
+                ),
+            )),
+        }
+    }
+
     /// The NIXL backend that moves this worker's KV.
     pub fn backend(&self) -> Observed<Backend> {
         backend(self.worker)
@@ -103,6 +120,39 @@ impl WorkerScope<'_> {
     }
 }
 
+/// Where a worker's container is written, for lines to paste: each API version keeps it elsewhere.
+pub fn container_place(api_version: &str, worker: &Worker) -> String {
+    match api_version {
+        "nvidia.com/v1alpha1" => {
+            format!("spec.services.{}.extraPodSpec.mainContainer", worker.name)
+        }
+        "nvidia.com/v1beta1" => format!(
+            "spec.components[{}].podTemplate.spec.containers[main]",
+            worker.name
+        ),
+        _ => "the worker's container".to_owned(),
+    }
+}
+
+/// Where a worker's pod is written.
+pub fn pod_place(api_version: &str, worker: &Worker) -> String {
+    match api_version {
+        "nvidia.com/v1alpha1" => format!("spec.services.{}.extraPodSpec", worker.name),
+        "nvidia.com/v1beta1" => format!("spec.components[{}].podTemplate.spec", worker.name),
+        _ => "the pod's spec".to_owned(),
+    }
+}
+
+impl WorkerScope<'_> {
+    /// Lines to paste into this worker's container, headed by where that is.
+    pub fn for_container(&self, lines: &str) -> String {
+        format!(
+            "# under {}\n{lines}",
+            container_place(&self.workload.api_version, self.worker)
+        )
+    }
+}
+
 impl WorkloadScope<'_> {
     /// Leaves the check when no KV moves between the workers.
     pub fn require_kv(&self) -> Result<(), Skip> {
@@ -113,16 +163,45 @@ impl WorkloadScope<'_> {
         }
     }
 
-    /// The first workers of the two sides between which KV moves: prefill and decode, or encode and its receiver.
-    pub fn sides(&self) -> Option<(&Worker, &Worker)> {
-        let first = |role: Role| self.workload.workers.iter().find(|w| w.role == role);
-        if let (Some(p), Some(d)) = (first(Role::Prefill), first(Role::Decode)) {
-            return Some((p, d));
+    /// Every pair of workers between which KV moves: each prefill with each decode, or each encode with each receiver.
+    pub fn pairs(&self) -> Vec<(&Worker, &Worker)> {
+        let of = |role: Role| self.workload.workers.iter().filter(move |w| w.role == role);
+        let cross = |from: Role, to: &[Role]| {
+            let to: Vec<&Worker> = to.iter().flat_map(|role| of(*role)).collect();
+            of(from)
+                .flat_map(|a| to.iter().map(move |b| (a, *b)).collect::<Vec<_>>())
+                .collect::<Vec<_>>()
+        };
+        let pairs = cross(Role::Prefill, &[Role::Decode]);
+        if pairs.is_empty() {
+            cross(Role::Encode, &[Role::Pd, Role::Decode, Role::Agg])
+        } else {
+            pairs
         }
-        let receiver = first(Role::Pd)
-            .or_else(|| first(Role::Decode))
-            .or_else(|| first(Role::Agg));
-        Some((first(Role::Encode)?, receiver?))
+    }
+
+    /// Asks `judge` about every pair. When all pairs are fine one answer says so for all of them; else each pair that is
+    /// not fine speaks, and each sentence once.
+    pub fn over_pairs(&self, mut judge: impl FnMut(&Worker, &Worker) -> Outcome) -> Outcome {
+        self.require_kv()?;
+        let mut drafts: Vec<Draft> = Vec::new();
+        for (left, right) in self.pairs() {
+            match judge(left, right) {
+                Ok(found) => drafts.extend(found),
+                Err(skip) if skip.reason == SkipReason::NotApplicable => {}
+                Err(skip) => drafts.push(Draft::skipped(skip)),
+            }
+        }
+        if drafts.is_empty() {
+            return Err(Skip::not_applicable());
+        }
+        let fine = drafts.iter().all(|d| d.status == Status::Ok);
+        let mut said: BTreeSet<String> = BTreeSet::new();
+        drafts.retain(|d| (fine || d.status != Status::Ok) && said.insert(d.detail.clone()));
+        if fine {
+            drafts.truncate(1);
+        }
+        Ok(drafts)
     }
 }
 
@@ -156,29 +235,51 @@ fn backend(worker: &Worker) -> Observed<Backend> {
             )),
         },
     };
-    match (
-        worker.engine,
-        kv.backend
-            .as_deref()
-            .map(str::to_ascii_lowercase)
-            .as_deref(),
-    ) {
+    let chosen = kv.backend.as_deref().map(str::to_ascii_lowercase);
+    match (worker.engine, chosen.as_deref()) {
         (Some(Engine::Sglang), Some("nixl")) => by_variable("SGLANG_DISAGGREGATION_NIXL_BACKEND"),
-        (Some(Engine::Trtllm), Some("nixl" | "default")) => {
-            by_variable("TRTLLM_NIXL_KVCACHE_BACKEND")
-        }
-        (_, Some("ucx")) => Observed::Known(Backend::Ucx),
-        (_, Some("nixl")) => Observed::Known(Backend::Ucx),
+        (Some(Engine::Trtllm), Some("default")) => match default_of_trtllm(worker) {
+            Some(backend) => Observed::Known(backend),
+            None => by_variable("TRTLLM_NIXL_KVCACHE_BACKEND"),
+        },
+        (Some(Engine::Trtllm), Some("nixl")) => by_variable("TRTLLM_NIXL_KVCACHE_BACKEND"),
+        (_, Some("ucx" | "nixl")) => Observed::Known(Backend::Ucx),
         (_, Some(_)) => Observed::Known(Backend::Other),
-        (Some(Engine::Vllm), None) => {
-            let backend = kv
-                .backends
-                .iter()
-                .map(|b| named(b))
-                .find(|b| *b != Backend::Other);
-            Observed::Known(backend.unwrap_or(Backend::Ucx))
-        }
+        (Some(Engine::Vllm), None) => Observed::Known(of_vllm(worker)),
         (_, None) => Observed::Known(Backend::Unknown),
+    }
+}
+
+/// What `cache_transceiver_config.backend: DEFAULT` means when a switch in the environment overrides it; the first one
+/// that is on wins, and without any it is NIXL.
+fn default_of_trtllm(worker: &Worker) -> Option<Backend> {
+    const SWITCHES: &[(&str, Option<Backend>)] = &[
+        ("TRTLLM_USE_NIXL_KVCACHE", None),
+        ("TRTLLM_USE_UCX_KVCACHE", Some(Backend::Ucx)),
+        ("TRTLLM_USE_MOONCAKE_KVCACHE", Some(Backend::Other)),
+        ("TRTLLM_USE_MPI_KVCACHE", Some(Backend::Other)),
+    ];
+    SWITCHES
+        .iter()
+        .find(|(name, _)| worker.literal(name) == Some("1"))
+        .and_then(|(_, backend)| *backend)
+}
+
+/// vLLM's connectors: NIXL moves KV by UCX unless its `backends` say otherwise; Mooncake and P2pNccl move it themselves;
+/// of wrappers (LMCache, MultiConnector) only an explicit list of backends tells.
+fn of_vllm(worker: &Worker) -> Backend {
+    let kv = &worker.kv_transfer;
+    let listed = |name: &str| kv.backends.iter().any(|b| b.eq_ignore_ascii_case(name));
+    if listed("LIBFABRIC") {
+        return Backend::Libfabric;
+    }
+    if listed("UCX") {
+        return Backend::Ucx;
+    }
+    match kv.connector.as_deref() {
+        None | Some("NixlConnector") => Backend::Ucx,
+        Some(name) if name.starts_with("Mooncake") || name.starts_with("P2pNccl") => Backend::Other,
+        Some(_) => Backend::Unknown,
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{Container, Outcome};
 use crate::ask::Ask;
 use crate::manifest::{self, Text, view};
-use crate::report::{Report, Status};
+use crate::report::{Finding, Report, SkipReason, Status};
 use crate::snapshot::{Answer, Place, Snapshot};
 use crate::source::SourceFile;
 use std::sync::Arc;
@@ -31,26 +31,211 @@ pub(crate) fn outcome(run: fn(&Container<'_>) -> Outcome, snapshot: &Snapshot) -
     run(&Container::parse(snapshot))
 }
 
+/// What stands in the entry of one worker: each part as lines that begin at column 0.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Pod<'a> {
+    container: &'a str,
+    spec: &'a str,
+    annotations: &'a str,
+    component: &'a str,
+}
+
+impl<'a> Pod<'a> {
+    /// The body of its container.
+    pub(crate) fn of(container: &'a str) -> Self {
+        Self {
+            container,
+            ..Self::default()
+        }
+    }
+
+    /// Fields of the pod spec.
+    pub(crate) fn spec(self, spec: &'a str) -> Self {
+        Self { spec, ..self }
+    }
+
+    /// Annotations of the pod.
+    pub(crate) fn annotations(self, annotations: &'a str) -> Self {
+        Self {
+            annotations,
+            ..self
+        }
+    }
+
+    /// Fields of the component, such as `sharedMemorySize`.
+    pub(crate) fn component(self, component: &'a str) -> Self {
+        Self { component, ..self }
+    }
+}
+
+/// Appends lines at an indentation.
+fn indented(out: &mut String, lines: &str, by: usize) {
+    for line in lines.lines() {
+        out.push_str(&format!("{:by$}{line}\n", ""));
+    }
+}
+
+/// A v1beta1 graph of workers: name, type, entry.
+pub(crate) fn beta(workers: &[(&str, &str, Pod<'_>)]) -> String {
+    let mut text = "apiVersion: nvidia.com/v1beta1\nkind: DynamoGraphDeployment\nmetadata: {name: g}\nspec:\n  \
+                    components:\n"
+        .to_owned();
+    for (name, kind, pod) in workers {
+        indented(&mut text, &format!("- name: {name}\n  type: {kind}"), 4);
+        indented(&mut text, pod.component, 6);
+        indented(&mut text, "podTemplate:", 6);
+        if !pod.annotations.is_empty() {
+            indented(&mut text, "metadata:\n  annotations:", 8);
+            indented(&mut text, pod.annotations, 12);
+        }
+        indented(&mut text, "spec:", 8);
+        indented(&mut text, pod.spec, 10);
+        indented(&mut text, "containers:\n  - name: main\n    image: i", 10);
+        indented(&mut text, pod.container, 14);
+    }
+    text
+}
+
+/// A v1beta1 graph whose prefill worker `p` and decode worker `d` have these entries.
+pub(crate) fn pair(prefill: Pod<'_>, decode: Pod<'_>) -> String {
+    beta(&[("p", "prefill", prefill), ("d", "decode", decode)])
+}
+
+/// A v1beta1 graph with a prefill worker `p` and a decode worker `d`, both with this entry.
+pub(crate) fn both(pod: Pod<'_>) -> String {
+    pair(pod, pod)
+}
+
 /// A v1beta1 graph with a prefill worker `p` and a decode worker `d`, both with this container body.
 pub(crate) fn graph(container: &str) -> String {
-    two_sided(container, container)
+    both(Pod::of(container))
 }
 
 /// A v1beta1 graph whose prefill worker `p` and decode worker `d` have these container bodies.
 pub(crate) fn two_sided(prefill: &str, decode: &str) -> String {
-    let mut text = "apiVersion: nvidia.com/v1beta1\nkind: DynamoGraphDeployment\nmetadata: {name: g}\nspec:\n  \
-                    components:\n"
-        .to_owned();
-    for (name, role, body) in [("p", "prefill", prefill), ("d", "decode", decode)] {
-        text.push_str(&format!(
-            "    - name: {name}\n      type: {role}\n      podTemplate:\n        spec:\n          containers:\n            \
-             - name: main\n              image: i\n"
-        ));
-        for line in body.lines() {
-            text.push_str(&format!("              {line}\n"));
-        }
+    pair(Pod::of(prefill), Pod::of(decode))
+}
+
+/// A v1beta1 graph of one aggregated worker `w` with this entry: no KV leaves it.
+pub(crate) fn alone(pod: Pod<'_>) -> String {
+    beta(&[("w", "worker", pod)])
+}
+
+/// A v1beta1 graph of an encode worker `e` and the worker `w` that it feeds, with these container bodies.
+pub(crate) fn encode_pd(encode: &str, pd: &str) -> String {
+    let pd = format!("command: [python3, -m, dynamo.vllm, --disaggregation-mode, pd]\n{pd}");
+    beta(&[
+        ("e", "encode", Pod::of(encode)),
+        ("w", "worker", Pod::of(&pd)),
+    ])
+}
+
+/// A v1alpha1 graph with a prefill service `P` and a decode service `D`, both with this entry.
+pub(crate) fn alpha(service: &str) -> String {
+    let mut text =
+        "apiVersion: nvidia.com/v1alpha1\nkind: DynamoGraphDeployment\nmetadata: {name: g}\nspec:\n  services:\n"
+            .to_owned();
+    for (name, role) in [("P", "prefill"), ("D", "decode")] {
+        let head = format!("{name}:\n  componentType: worker\n  subComponentType: {role}");
+        indented(&mut text, &head, 4);
+        indented(&mut text, service, 6);
     }
     text
+}
+
+/// A Deployment without Dynamo's operator; disaggregated when its container starts an engine that hands KV on.
+pub(crate) fn deployment(container: &str, spec: &str) -> String {
+    let mut text =
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: g}\nspec:\n  template:\n    spec:\n".to_owned();
+    indented(&mut text, spec, 6);
+    indented(&mut text, "containers:\n  - name: main\n    image: i", 6);
+    indented(&mut text, container, 10);
+    text
+}
+
+/// Container and pod of one that asks for a GPU and nothing else.
+pub(crate) const GPU: &str = "resources: {limits: {nvidia.com/gpu: 1}}";
+/// Container that asks for a GPU and an RDMA device.
+pub(crate) const RDMA: &str = "resources: {limits: {nvidia.com/gpu: 1, rdma/ib: 1}}";
+/// Container that asks for a GPU and EFA devices.
+pub(crate) const EFA: &str = "resources: {limits: {nvidia.com/gpu: 1, vpc.amazonaws.com/efa: 4}}";
+/// Container that uses the claim `c` of its pod.
+pub(crate) const CLAIM: &str = "resources: {claims: [{name: c}]}";
+/// Pod spec that keeps pods on different nodes.
+pub(crate) const APART: &str = "affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: \
+                                [{labelSelector: {}, topologyKey: kubernetes.io/hostname}]}}";
+/// Pod spec that mounts the host's RDMA device nodes for [`HOST_DEVICES`].
+pub(crate) const HOST_VOLUME: &str = "volumes: [{name: ib, hostPath: {path: /dev/infiniband}}]";
+/// Container that mounts the volume of [`HOST_VOLUME`].
+pub(crate) const HOST_DEVICES: &str = "volumeMounts: [{name: ib, mountPath: /dev/infiniband}]";
+
+/// Pod spec that declares the claim `c` on this template.
+pub(crate) fn claims(template: &str) -> String {
+    format!("resourceClaims: [{{name: c, resourceClaimTemplateName: {template}}}]")
+}
+
+/// A ComputeDomain whose channel has this template.
+pub(crate) fn channel(template: &str) -> String {
+    format!(
+        "---\napiVersion: resource.nvidia.com/v1beta1\nkind: ComputeDomain\nmetadata: {{name: cd}}\nspec: {{channel: \
+         {{resourceClaimTemplate: {{name: {template}}}}}}}\n"
+    )
+}
+
+/// A claim template for devices of this class.
+pub(crate) fn claim_template(template: &str, class: &str) -> String {
+    format!(
+        "---\napiVersion: resource.k8s.io/v1\nkind: ResourceClaimTemplate\nmetadata: {{name: {template}}}\nspec: {{spec: \
+         {{devices: {{requests: [{{name: r, exactly: {{deviceClassName: {class}}}}}]}}}}}}\n"
+    )
+}
+
+/// `env` of a container, all values written out.
+pub(crate) fn env(variables: &[(&str, &str)]) -> String {
+    let list: Vec<String> = variables
+        .iter()
+        .map(|(name, value)| format!("{{name: {name}, value: {value:?}}}"))
+        .collect();
+    format!("env: [{}]", list.join(", "))
+}
+
+/// `env` of a container with one variable that only the running worker knows.
+pub(crate) fn unread(name: &str) -> String {
+    format!("env: [{{name: {name}, valueFrom: {{fieldRef: {{fieldPath: status.podIP}}}}}}]")
+}
+
+/// Start of vLLM with these NIXL backends, as JSON.
+pub(crate) fn vllm(backends: &str) -> String {
+    format!(
+        "command: [python3, -m, dynamo.vllm]\nargs: [--kv-transfer-config, '{{\"kv_connector\":\"NixlConnector\",\
+         \"kv_role\":\"kv_both\",\"kv_connector_extra_config\":{{\"backends\":{backends}}}}}']"
+    )
+}
+
+/// Start of SGLang with these flags.
+pub(crate) fn sglang(flags: &str) -> String {
+    format!("command: [python3, -m, dynamo.sglang]\nargs: [{flags}]")
+}
+
+/// Several parts of a container.
+pub(crate) fn lines(parts: &[&str]) -> String {
+    parts.join("\n")
+}
+
+/// Start of the mocker, which declares roles and moves no KV.
+pub(crate) const MOCKER: &str = "command: [python3, -m, dynamo.mocker]";
+
+/// What one check says of each manifest: the statuses of its findings in the order of the report. An empty list says
+/// that the check does not apply. Whatever is skipped has a reason that costs something.
+pub(crate) fn table(name: &str, rows: &[(&str, String, &[Status])]) {
+    for (what, text, expected) in rows {
+        assert_eq!(statuses(text, name), *expected, "{name}, {what}:\n{text}");
+        for finding in named(&report(text), name) {
+            let costs = finding.reason.map(|r| r != SkipReason::NotApplicable);
+            let skipped = finding.status == Status::Skipped;
+            assert_eq!(costs, skipped.then_some(true), "{name}, {what}");
+        }
+    }
 }
 
 /// The whole report of a manifest.
@@ -83,10 +268,9 @@ pub(crate) fn report(text: &str) -> Report {
 
 /// The statuses of all findings of one name, in the order of the report.
 pub(crate) fn statuses(text: &str, name: &str) -> Vec<Status> {
-    report(text)
-        .checks
-        .iter()
-        .filter(|f| f.name == name)
-        .map(|f| f.status)
-        .collect()
+    named(&report(text), name).map(|f| f.status).collect()
+}
+
+fn named<'r>(report: &'r Report, name: &str) -> impl Iterator<Item = &'r Finding> {
+    report.checks.iter().filter(move |f| f.name == name)
 }

@@ -1,6 +1,6 @@
 //! `demo`: a recorded deployment through the whole pipeline, from snapshot to text.
 
-use super::ReportArguments;
+use super::ShowArguments;
 use crate::manifest::{self, Text, view};
 use crate::report::{ExitCode, Report};
 use crate::snapshot::Bundle;
@@ -17,12 +17,12 @@ const SNAPSHOTS: &str = include_str!("../../demo/tcp-fallback/bundle.json");
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    report: ReportArguments,
+    show: ShowArguments,
 }
 
 impl Arguments {
     pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
-        self.report.finish(&replay()?)?;
+        self.show.show(&replay()?)?;
         // The report is about a recording, so its faults are no failure of this run.
         Ok(ExitCode::Ok)
     }

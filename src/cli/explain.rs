@@ -3,7 +3,7 @@
 use super::{Format, print, print_json, width};
 use crate::catalogue::{self, Variable};
 use crate::checks::{self, declare::Check};
-use crate::judge::{self, context::Context, explain};
+use crate::judge::{self, context::Context, explain, rules};
 use crate::render::text::paragraph;
 use crate::report::{ExitCode, Status};
 use clap::Args;
@@ -53,6 +53,14 @@ struct VariablePage<'a> {
     removed_in: Option<&'a str>,
 }
 
+/// A rule that verdicts cite.
+#[derive(Serialize)]
+struct RulePage<'a> {
+    rule: &'a str,
+    subject: &'a str,
+    text: &'a str,
+}
+
 /// A check.
 #[derive(Serialize)]
 struct CheckPage<'a> {
@@ -76,14 +84,24 @@ impl Arguments {
         if let Some(check) = checks::find(what) {
             return self.show(&check_page(check), &check_text(check));
         }
+        if let Some(rule) = rules::cited(what).next() {
+            let page = RulePage {
+                rule: rule.id,
+                subject: rule.subject,
+                text: rule.text,
+            };
+            let mut text = format!("rule {} ({})\n", rule.id, rule.subject);
+            wrap(&mut text, rule.text);
+            return self.show(&page, &text);
+        }
         let name = what.strip_prefix("env:").unwrap_or(what);
         if let Some(variable) = catalogue::find(name) {
             return self.show(&variable_page(variable), &variable_text(variable));
         }
-        let mut message = format!("{what} is no check and no variable of the catalogue");
+        let mut message = format!("{what:?} is no check, no rule and no variable of the catalogue");
         match nearest(name) {
             Some(near) => _ = write!(message, "; did you mean {near}?"),
-            None => message.push_str("; docs/checks.md and docs/variables.md list them"),
+            None => message.push_str("; the pages docs/checks.md, docs/rules.md and docs/variables.md of the repository list them"),
         }
         usage(&message)
     }
@@ -119,7 +137,9 @@ impl Arguments {
         if let Some(fix) = &verdict.fix {
             wrap(&mut text, &format!("fix: {fix}"));
         }
-        _ = writeln!(text, "  rule {}", verdict.rule);
+        for rule in rules::cited(verdict.rule).take(3) {
+            wrap(&mut text, &format!("rule {}: {}", rule.id, rule.text));
+        }
         self.show(&page, &text)
     }
 
@@ -140,7 +160,11 @@ fn usage(message: &str) -> anyhow::Result<ExitCode> {
 }
 
 fn nearest(name: &str) -> Option<&'static str> {
-    if let Some(variable) = catalogue::nearest(name) {
+    let upper = name.to_ascii_uppercase();
+    if let Some(variable) = catalogue::find(&upper) {
+        return Some(variable.name);
+    }
+    if let Some(variable) = catalogue::nearest(name).or_else(|| catalogue::nearest(&upper)) {
         return Some(variable);
     }
     let close = |c: &&&Check| strsim::damerau_levenshtein(c.name, name) <= 2;
@@ -159,13 +183,23 @@ fn check_page(check: &Check) -> CheckPage<'_> {
 }
 
 fn check_text(check: &Check) -> String {
-    format!(
-        "{} {} (at worst {})\n\n{}\n",
-        check.id,
-        check.name,
-        check.worst,
-        check.documentation()
-    )
+    let mut out = format!("{} {} (at worst {})\n\n", check.id, check.name, check.worst);
+    // Documentation is written in lines for readers of the source; here it is wrapped for the terminal.
+    for part in check.documentation().split("\n\n") {
+        let (heading, body) = match part
+            .strip_prefix("## ")
+            .map(|p| p.split_once('\n').unwrap_or((p, "")))
+        {
+            Some((heading, body)) => (Some(heading), body),
+            None => (None, part),
+        };
+        if let Some(heading) = heading {
+            _ = writeln!(out, "{heading}");
+        }
+        wrap(&mut out, &body.replace('\n', " "));
+        out.push('\n');
+    }
+    out
 }
 
 fn variable_page(v: &Variable) -> VariablePage<'_> {

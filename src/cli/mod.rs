@@ -35,19 +35,26 @@ enum Command {
     Demo(demo::Arguments),
 }
 
-/// What every command that reports understands.
+/// How a report is shown.
 #[derive(Debug, Args)]
-struct ReportArguments {
+struct ShowArguments {
     /// Output format; text on a terminal, json on a pipe.
     #[arg(short, long, value_enum)]
     output: Option<Format>,
     /// Show every check, not only what to fix.
     #[arg(short, long)]
     verbose: bool,
+}
+
+/// What every command that reports on something real understands.
+#[derive(Debug, Args)]
+struct ReportArguments {
+    #[command(flatten)]
+    show: ShowArguments,
     /// Exit with 1 for a warn as well.
     #[arg(long)]
     strict: bool,
-    /// Exit with 3 unless every deployment is trusted (its KV lane was proven).
+    /// Exit with 3 unless every deployment is trusted, that is, the lane of every pair was proven by a transfer.
     #[arg(long)]
     require_trusted: bool,
 }
@@ -56,7 +63,7 @@ struct ReportArguments {
 enum Format {
     /// For people.
     Text,
-    /// For programs; docs/report.schema.json describes it.
+    /// For programs. docs/report.schema.json describes reports.
     Json,
 }
 
@@ -85,20 +92,24 @@ impl Cli {
     }
 }
 
+impl ShowArguments {
+    fn show(&self, report: &Report) -> anyhow::Result<()> {
+        match Format::or_by_stream(self.output) {
+            Format::Json => print_json(report),
+            Format::Text => print(&text::render(
+                report,
+                text::Options {
+                    verbose: self.verbose,
+                    width: width(),
+                },
+            )),
+        }
+    }
+}
+
 impl ReportArguments {
     fn finish(&self, report: &Report) -> anyhow::Result<ExitCode> {
-        match Format::or_by_stream(self.output) {
-            Format::Json => print_json(report)?,
-            Format::Text => {
-                print(&text::render(
-                    report,
-                    text::Options {
-                        verbose: self.verbose,
-                        width: width(),
-                    },
-                ))?;
-            }
-        }
+        self.show.show(report)?;
         Ok(report.exit_code(self.strict, self.require_trusted))
     }
 }

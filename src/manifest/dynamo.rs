@@ -147,6 +147,7 @@ fn service_pod<'a>(
         .collect(),
         // The operator reads `disabled` as a size of nothing.
         shm: if disabled { Some("0".into()) } else { size },
+        shm_range: service.pair("sharedMemory").map(|(k, v)| Range::pair(k, v)),
         by_operator: true,
         replicas: service.get("replicas").and_then(Node::count).unwrap_or(1),
         nodes: nodes(service),
@@ -193,6 +194,9 @@ fn component_pod<'a>(component: Node<'a>, env: Option<Node<'a>>) -> Pod<'a> {
         shm: component
             .word_at(&["sharedMemorySize"])
             .map(|s| sanitise::line(s, 60)),
+        shm_range: component
+            .pair("sharedMemorySize")
+            .map(|(k, v)| Range::pair(k, v)),
         by_operator: true,
         replicas: component.get("replicas").and_then(Node::count).unwrap_or(1),
         nodes: nodes(component),

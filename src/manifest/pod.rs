@@ -37,6 +37,8 @@ pub(super) struct Pod<'a> {
     pub annotations: Vec<Node<'a>>,
     /// Shared memory as written for the operator.
     pub shm: Option<String>,
+    /// Where it stands.
+    pub shm_range: Option<Range>,
     /// The Dynamo operator runs it.
     pub by_operator: bool,
     /// Replicas; 1 when not stated.
@@ -218,6 +220,18 @@ impl<'a> Pod<'a> {
         }
         let size = volume.word_at(&["emptyDir", "sizeLimit"]);
         Some(name_of(size.unwrap_or("no sizeLimit")))
+    }
+
+    /// Where shared memory is set, else where something is mounted on `/dev/shm`.
+    pub fn shm_range(&self) -> Option<Range> {
+        let mounted = || {
+            self.mounts().find_map(|m| {
+                let (key, value) = m.pair("mountPath")?;
+                let path = value.text()?.trim_end_matches('/');
+                (path == "/dev/shm").then(|| Range::pair(key, value))
+            })
+        };
+        self.shm_range.or_else(mounted)
     }
 
     /// The host's `/dev/infiniband` is mounted in the container.

@@ -145,6 +145,7 @@ fn pod<'a>(
         spec,
         annotations: annotations.into_iter().flatten().collect(),
         shm: None,
+        shm_range: None,
         by_operator: false,
         replicas,
         nodes,

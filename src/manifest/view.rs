@@ -2,6 +2,7 @@
 
 use super::workload::{Engine, EnvEntry, EnvValue, KvTransfer, Worker, Workload};
 use crate::report::{EnvReport, SourceRef, Trust, WorkerReport, WorkloadReport};
+use crate::sanitise;
 use serde_json::{Map, Value};
 
 /// A workload as the report shows it. Trust is filled in by the report.
@@ -49,9 +50,12 @@ fn worker(worker: &Worker) -> WorkerReport {
     }
 }
 
+/// At most this many characters of a value are shown.
+const VALUE_SHOWN: usize = 4096;
+
 fn variable(entry: &EnvEntry) -> EnvReport {
     let (value, reference, withheld) = match &entry.value {
-        EnvValue::Literal(text) => (Some(text.clone()), None, None),
+        EnvValue::Literal(text) => (Some(sanitise::lines(text, VALUE_SHOWN)), None, None),
         EnvValue::ValueFrom => (None, Some("<valueFrom>".to_owned()), None),
         EnvValue::Dynamic => (None, Some("<dynamic>".to_owned()), None),
         EnvValue::Withheld => (None, None, Some(true)),

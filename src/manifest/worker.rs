@@ -16,8 +16,8 @@ use crate::source::SourceFile;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Longest value that is kept.
-const VALUE_CAP: usize = 4096;
+/// Longest value that is kept, in characters. It is judged as it is, and made safe where it is shown.
+const VALUE_CAP: usize = 64 << 10;
 
 /// The file that a pod template was read from, and everything it may refer to.
 #[derive(Clone, Copy)]
@@ -114,6 +114,7 @@ pub(super) fn build(pod: &Pod<'_>, framework: Option<&str>, scope: Scope<'_, '_>
         host_ipc: pod.host("hostIPC"),
         shm: pod.shm.clone(),
         shm_user_mount: pod.shm_user_mount(),
+        shm_spot: pod.shm_range().map(|range| range.spot(scope.file)),
         by_operator: pod.by_operator,
         infiniband_hostpath,
         net_annotations: pod.net_annotations(),
@@ -185,7 +186,7 @@ fn catalogued(
         if let Some(variable) = catalogue::find(name) {
             let value = match &setting.value {
                 env::Value::Text(text) if catalogue::withheld(variable, text) => EnvValue::Withheld,
-                env::Value::Text(text) => EnvValue::Literal(sanitise::line(text, VALUE_CAP)),
+                env::Value::Text(text) => EnvValue::Literal(text.chars().take(VALUE_CAP).collect()),
                 env::Value::Elsewhere => EnvValue::ValueFrom,
                 env::Value::Dynamic => EnvValue::Dynamic,
             };

@@ -97,7 +97,7 @@ impl Engine {
 /// The value of one variable, as far as a manifest can say.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EnvValue {
-    /// Written out (also through a ConfigMap in the same input).
+    /// Written out (also through a ConfigMap in the same input). As written: whoever shows it sanitises it.
     Literal(String),
     /// Taken from a field, Secret or ConfigMap that is not in the input. Never resolved further.
     ValueFrom,
@@ -225,6 +225,8 @@ pub struct Worker {
     pub shm: Option<String>,
     /// A volume the user mounts on `/dev/shm`, with its size limit as written (`no sizeLimit` without one).
     pub shm_user_mount: Option<String>,
+    /// Where shared memory is set or mounted, for the excerpt.
+    pub shm_spot: Option<Spot>,
     /// The object is run by the Dynamo operator, which mounts its own `/dev/shm`.
     pub by_operator: bool,
     /// The host's `/dev/infiniband` is mounted.
@@ -246,6 +248,15 @@ impl Worker {
         match self.env.get(name).map(|e| &e.value) {
             Some(EnvValue::Literal(value)) => Some(value),
             _ => None,
+        }
+    }
+
+    /// The worker as a sentence calls it: its name, and its role where the name does not say it already.
+    pub fn called(&self) -> String {
+        if self.name.to_lowercase().contains(self.role.word()) {
+            self.name.clone()
+        } else {
+            format!("{} ({})", self.name, self.role)
         }
     }
 

@@ -136,6 +136,8 @@ fn push(text: &mut String, ask: &Ask) {
         }
         Kind::Function { place, call } => placed(text, ask, place, call),
         Kind::Framed(call) => writeln!(text, "{call} {id} {cap}"),
+        // Nothing that runs in a container gives these.
+        Kind::Pasted | Kind::Told => Ok(()),
     };
     if guard.is_some() {
         let _ = writeln!(text, "else leave_out {id} not-needed; fi");

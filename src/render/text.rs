@@ -41,7 +41,10 @@ pub fn render(report: &Report, options: Options) -> String {
             continue;
         }
         let _ = writeln!(out, "{}", styled(title, Style::new().bold()));
-        for (i, fix) in fixes.iter().take(limit) {
+        for (n, (i, fix)) in fixes.iter().take(limit).enumerate() {
+            if n > 0 {
+                out.push('\n');
+            }
             one_fix(&mut out, i + 1, fix, report, width);
         }
         if fixes.len() > limit {
@@ -112,11 +115,14 @@ fn one_workload(w: &WorkloadReport) -> String {
             }
             let mut parts = Vec::new();
             parts.extend(k.engine.clone());
-            parts.extend(
-                k.gpus
-                    .map(|n| format!("{n} GPU{}", if n == 1 { "" } else { "s" })),
-            );
-            parts.extend((k.nodes > 1).then(|| format!("{} nodes", k.nodes)));
+            let gpus = k
+                .gpus
+                .map(|n| format!("{n} GPU{}", if n == 1 { "" } else { "s" }));
+            match (k.nodes, gpus) {
+                (1, gpus) => parts.extend(gpus),
+                (nodes, Some(gpus)) => parts.push(format!("{nodes} nodes with {gpus} each")),
+                (nodes, None) => parts.push(format!("{nodes} nodes")),
+            }
             parts.extend((!k.reach.is_empty()).then(|| k.reach.join("+")));
             if parts.is_empty() {
                 words
@@ -150,7 +156,7 @@ fn one_fix(out: &mut String, number: usize, fix: &Fix, report: &Report, width: u
     );
     paragraph(out, &fix.detail, "    ", width);
     for evidence in fix.evidence.iter().take(3) {
-        excerpt(out, evidence);
+        excerpt(out, evidence, fix.status);
     }
     if let Some(action) = &fix.fix {
         paragraph(out, &format!("fix: {action}"), "    ", width);
@@ -162,10 +168,16 @@ fn one_fix(out: &mut String, number: usize, fix: &Fix, report: &Report, width: u
         }
     }
     if !fix.consequences.is_empty() {
-        let list: Vec<String> = fix
-            .consequences
+        let mut names: Vec<(&str, Vec<&str>)> = Vec::new();
+        for c in &fix.consequences {
+            match names.iter_mut().find(|(name, _)| *name == c.name) {
+                Some((_, on)) => on.push(&c.target.name),
+                None => names.push((&c.name, vec![&c.target.name])),
+            }
+        }
+        let list: Vec<String> = names
             .iter()
-            .map(|c| format!("{} ({})", c.name, place(&c.target, false)))
+            .map(|(name, on)| format!("{name} ({})", on.join(", ")))
             .collect();
         paragraph(
             out,
@@ -174,7 +186,6 @@ fn one_fix(out: &mut String, number: usize, fix: &Fix, report: &Report, width: u
             width,
         );
     }
-    out.push('\n');
 }
 
 fn place(target: &Target, with_workload: bool) -> String {
@@ -192,7 +203,12 @@ fn place(target: &Target, with_workload: bool) -> String {
 }
 
 /// The lines of evidence. A manifest's get position and caret; a machine's are quoted under the read that gave them.
-fn excerpt(out: &mut String, evidence: &Evidence) {
+fn excerpt(out: &mut String, evidence: &Evidence, status: Status) {
+    let level = if status == Status::Fail {
+        Level::ERROR
+    } else {
+        Level::WARNING
+    };
     let (Some(path), Some(line)) = (&evidence.path, evidence.line) else {
         let _ = writeln!(out, "      {}", evidence.ask.as_deref().unwrap_or_default());
         for line in evidence.excerpt.lines() {
@@ -200,16 +216,27 @@ fn excerpt(out: &mut String, evidence: &Evidence) {
         }
         return;
     };
-    let first = evidence.excerpt.lines().next().unwrap_or_default();
-    let start = first
-        .find(|c: char| !matches!(c, ' ' | '.' | '-'))
-        .unwrap_or(0);
-    let end = first.strip_suffix(" ...").unwrap_or(first).len().max(start);
-    let snippet = Snippet::source(evidence.excerpt.as_str())
+    // Name and value often stand on two lines: the caret points at the value, and the name stays visible above it.
+    let text = evidence.excerpt.as_str();
+    let two = text.lines().count() == 2;
+    let begin = text.rfind('\n').filter(|_| two).map_or(0, |at| at + 1);
+    let last = text[begin..].lines().next().unwrap_or_default();
+    let column = evidence.column.map_or(0, |column| column as usize - 1);
+    let own = last.char_indices().nth(column).map_or(0, |(at, _)| at);
+    let start = if two {
+        last.len() - last.trim_start().len()
+    } else {
+        own
+    };
+    let end = last.strip_suffix(" ...").unwrap_or(last).len().max(start);
+    let mut snippet = Snippet::source(text)
         .line_start(line as usize)
-        .path(path.as_str())
-        .annotation(AnnotationKind::Primary.span(start..end));
-    let drawn = Renderer::styled().render(&[Group::with_level(Level::ERROR).element(snippet)]);
+        .path(path.as_str());
+    if begin > 0 {
+        snippet = snippet.annotation(AnnotationKind::Visible.span(0..begin));
+    }
+    let snippet = snippet.annotation(AnnotationKind::Primary.span(begin + start..begin + end));
+    let drawn = Renderer::styled().render(&[Group::with_level(level).element(snippet)]);
     for line in drawn.lines() {
         let _ = writeln!(out, "    {line}");
     }
@@ -268,14 +295,14 @@ fn coverage(out: &mut String, report: &Report, options: Options, width: usize) {
     if !options.verbose && !skipped.is_empty() {
         let mut names: Vec<String> = Vec::new();
         for f in skipped {
-            let name = format!("{} ({})", f.name, f.reason.map_or("", SkipReason::word));
+            let name = format!("{} ({})", f.name, f.reason.map_or("", SkipReason::words));
             if !names.contains(&name) {
                 names.push(name);
             }
         }
         let more = names.len().saturating_sub(4);
         names.truncate(4);
-        let _ = write!(line, " Not seen: {}", names.join(", "));
+        let _ = write!(line, " Could not look at: {}", names.join(", "));
         if more > 0 {
             let _ = write!(line, " and {more} more");
         }
@@ -310,4 +337,192 @@ fn colour(status: Status) -> Style {
 
 fn styled(text: &str, style: Style) -> String {
     format!("{style}{text}{style:#}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checks::testing::{GPU, Pod, RDMA, alone, env, graph, lines, report};
+    use crate::report::{InputError, Note};
+
+    const LOCK: &str = "securityContext: {capabilities: {add: [IPC_LOCK]}}";
+
+    /// What a person sees who has no colours.
+    fn drawn(report: &Report, verbose: bool) -> String {
+        let options = Options {
+            verbose,
+            width: 100,
+        };
+        anstream::adapter::strip_str(&render(report, options)).to_string()
+    }
+
+    fn healthy() -> Report {
+        report(&graph(&lines(&[RDMA, LOCK])))
+    }
+
+    #[test]
+    fn a_fail_shows_what_to_fix() {
+        let text = graph(&lines(&[RDMA, LOCK, &env(&[("UCX_TLS", "tcp,cuda_copy")])]));
+        insta::assert_snapshot!(drawn(&report(&text), false), @r#"
+        NOT TRUSTED
+        Disaggregated serving with g cannot be trusted; fix first: UCX_TLS="tcp,cuda_copy" (on g/p).
+
+        g  untrusted  t.yaml:1
+            1 x prefill p (1 GPU, device-plugin)
+            1 x decode d (1 GPU, device-plugin)
+
+        Fix first
+         1  fail  env:UCX_TLS  p (prefill), d (decode)  [ENV002]
+            UCX_TLS="tcp,cuda_copy": no RDMA transport (rc, dc, srd) is enabled, so KV between nodes goes
+            over TCP
+              --> t.yaml:15:22
+               |
+            15 |               env: [{name: UCX_TLS, value: "tcp,cuda_copy"}]
+               |                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+            fix: write UCX_TLS=rc_x,rc,cuda_copy,cuda_ipc, or remove UCX_TLS
+
+        Observed 14 of 14 checks: 12 ok, 0 warn, 2 fail, 0 skipped.
+        "#);
+    }
+
+    #[test]
+    fn a_warning_is_worth_a_look() {
+        insta::assert_snapshot!(drawn(&report(&graph(GPU)), false), @r#"
+        NOT PROVEN
+        Disaggregated serving with g is not proven: nothing on its KV path failed, and no transfer was
+        observed; look first at: the pod asks for nothing that could carry KV fast (on g/p).
+
+        g  unproven  t.yaml:1
+            1 x prefill p (1 GPU)
+            1 x decode d (1 GPU)
+
+        Worth a look
+         1  warn  no-transport-path  p (prefill), d (decode)  [K8S001]
+            the pod asks for no RDMA device, no ComputeDomain and no host device, so KV can only travel over
+            TCP
+              --> t.yaml:13:36
+               |
+            13 |               resources: {limits: {nvidia.com/gpu: 1}}
+               |                                    ^^^^^^^^^^^^^^^^^^^
+            fix: request the cluster's RDMA resource and add IPC_LOCK, or render the overlay that does
+            paste:
+                # under spec.components[p].podTemplate.spec.containers[main]
+                resources:
+                  limits:
+                    rdma/ib: "1"  # or the name that your device plugin offers
+                securityContext:
+                  capabilities:
+                    add: [IPC_LOCK]
+
+        Observed 7 of 7 checks: 5 ok, 2 warn, 0 fail, 0 skipped.
+        "#);
+    }
+
+    #[test]
+    fn a_healthy_graph_has_nothing_to_fix() {
+        insta::assert_snapshot!(drawn(&healthy(), false), @r#"
+        NOT PROVEN
+        Disaggregated serving with g is not proven: nothing on its KV path failed, and no transfer was
+        observed.
+
+        g  unproven  t.yaml:1
+            1 x prefill p (1 GPU, device-plugin)
+            1 x decode d (1 GPU, device-plugin)
+
+        Observed 12 of 12 checks: 12 ok, 0 warn, 0 fail, 0 skipped.
+        "#);
+    }
+
+    #[test]
+    fn an_aggregated_graph_has_no_path_to_trust() {
+        insta::assert_snapshot!(drawn(&report(&alone(Pod::of(GPU))), false), @r#"
+        NOT APPLICABLE
+        g is aggregated: no KV cache leaves a worker, so there is no disaggregated path to trust.
+
+        g  not-applicable  t.yaml:1
+            1 x agg w (1 GPU)
+
+        Observed 0 of 0 checks: 0 ok, 0 warn, 0 fail, 0 skipped.
+        "#);
+    }
+
+    #[test]
+    fn an_input_that_cannot_be_read_is_named() {
+        let error = InputError {
+            object: "secret.yaml".into(),
+            message: "cannot read it: permission denied; grant read access".into(),
+        };
+        let note = Note {
+            object: "chart/templates/x.yaml".into(),
+            message: "a Helm template, not judged; render it first".into(),
+        };
+        let report = Report::new("env", vec![], vec![], vec![error], vec![note]);
+        insta::assert_snapshot!(drawn(&report, false), @r#"
+        NOT PROVEN
+        No Dynamo worker was found in the input, so nothing can be said about its interconnect; secret.yaml
+        could not be read.
+
+        error: secret.yaml:
+            cannot read it: permission denied; grant read access
+        note: chart/templates/x.yaml: a Helm template, not judged; render it first
+        Observed 0 of 0 checks: 0 ok, 0 warn, 0 fail, 0 skipped.
+        "#);
+    }
+
+    #[test]
+    fn verbose_shows_every_finding() {
+        insta::assert_snapshot!(drawn(&healthy(), true), @"
+        NOT PROVEN
+        Disaggregated serving with g is not proven: nothing on its KV path failed, and no transfer was
+        observed.
+
+        g  unproven  t.yaml:1
+            1 x prefill p (1 GPU, device-plugin)
+            1 x decode d (1 GPU, device-plugin)
+
+        All checks
+          g
+            ok      rdma-resource-differs  [K8S005]
+                    both roles request the same RDMA resources
+            ok      role-env-differs  [ENV011]
+                    p and d have the same transport settings
+          g/p (prefill)
+            ok      no-transport-path  [K8S001]
+                    the pod asks for a fast path: device-plugin
+            ok      ipc-lock-missing  [K8S007]
+                    the container may lock memory
+            ok      rdma-count  [K8S006]
+                    1 rdma/ib for 1 GPUs
+            ok      shm-small  [K8S013]
+                    shared memory is the operator's default of 8Gi
+            ok      env:disagg-transport  [ENV004]
+                    no transport variable that this worker needs is missing; unset UCX and NCCL variables
+                    are good defaults
+          g/d (decode)
+            ok      no-transport-path  [K8S001]
+                    the pod asks for a fast path: device-plugin
+            ok      ipc-lock-missing  [K8S007]
+                    the container may lock memory
+            ok      rdma-count  [K8S006]
+                    1 rdma/ib for 1 GPUs
+            ok      shm-small  [K8S013]
+                    shared memory is the operator's default of 8Gi
+            ok      env:disagg-transport  [ENV004]
+                    no transport variable that this worker needs is missing; unset UCX and NCCL variables
+                    are good defaults
+
+        Observed 12 of 12 checks: 12 ok, 0 warn, 0 fail, 0 skipped.
+        ");
+    }
+
+    #[test]
+    fn colours_only_support_the_words() {
+        let options = Options {
+            verbose: false,
+            width: 100,
+        };
+        let coloured = render(&healthy(), options);
+        assert!(coloured.contains('\u{1b}'), "there are some");
+        assert!(!drawn(&healthy(), false).contains('\u{1b}'));
+    }
 }

@@ -69,3 +69,52 @@ fn run(scope: &WorkerScope<'_>) -> Outcome {
             .paste(paste.join("\n")),
     ])
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::checks::testing::{
+        APART, EFA, GPU, Pod, alone, both, env, graph, lines, table, unread, vllm,
+    };
+    use crate::report::Status::{Ok, Warn};
+
+    #[test]
+    fn table_of_statuses() {
+        let efa = lines(&[EFA, &vllm("[\"LIBFABRIC\"]")]);
+        let set = lines(&[&efa, &env(&[("FI_EFA_ENABLE_SHM_TRANSFER", "0")])]);
+        let by_field = lines(&[&efa, &unread("FI_EFA_ENABLE_SHM_TRANSFER")]);
+        let by_file = lines(&[
+            EFA,
+            "command: [python3, -m, dynamo.vllm]\nargs: [--kv-transfer-config, $(X)]",
+        ]);
+        table(
+            "env:disagg-transport",
+            &[
+                ("another fabric needs nothing", graph(GPU), &[Ok, Ok]),
+                ("EFA with the variable", graph(&set), &[Ok, Ok]),
+                // Its value is judged under its own name.
+                (
+                    "EFA with the variable from a field",
+                    graph(&by_field),
+                    &[Ok, Ok],
+                ),
+                (
+                    "EFA on different nodes",
+                    both(Pod::of(&efa).spec(APART)),
+                    &[Ok, Ok],
+                ),
+                (
+                    "EFA that moves KV with UCX",
+                    graph(&lines(&[EFA, &vllm("[\"UCX\"]")])),
+                    &[Ok, Ok],
+                ),
+                ("EFA that may share a node", graph(&efa), &[Warn, Warn]),
+                (
+                    "EFA with a backend that is not known",
+                    graph(&by_file),
+                    &[Warn, Warn],
+                ),
+                ("aggregated", alone(Pod::of(&efa)), &[]),
+            ],
+        );
+    }
+}

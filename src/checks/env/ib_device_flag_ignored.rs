@@ -1,6 +1,7 @@
 use crate::check;
 use crate::checks::WorkerScope;
 use crate::checks::declare::{Draft, Outcome};
+use crate::judge::context::Backend;
 use crate::manifest::workload::Engine;
 use crate::observed::Skip;
 
@@ -21,6 +22,9 @@ check! {
     }
 }
 
+/// JSON for the backend; `ucx_devices` in it is UCX_NET_DEVICES by another name.
+const PARAMS: &str = "SGLANG_DISAGGREGATION_NIXL_BACKEND_PARAMS";
+
 fn run(scope: &WorkerScope<'_>) -> Outcome {
     scope.require_kv()?;
     let worker = scope.worker;
@@ -28,12 +32,16 @@ fn run(scope: &WorkerScope<'_>) -> Outcome {
         .flags
         .get("disaggregation-ib-device")
         .ok_or_else(Skip::not_applicable)?;
-    let nixl = worker
-        .kv_transfer
-        .backend
-        .as_deref()
-        .is_some_and(|b| b.eq_ignore_ascii_case("nixl"));
-    if worker.engine != Some(Engine::Sglang) || !nixl || worker.env.contains_key("UCX_NET_DEVICES")
+    if worker.engine != Some(Engine::Sglang) || worker.env.contains_key("UCX_NET_DEVICES") {
+        return Err(Skip::not_applicable());
+    }
+    // Mooncake reads the flag, and LIBFABRIC takes its devices from the provider.
+    if *scope.backend().get()? != Backend::Ucx {
+        return Err(Skip::not_applicable());
+    }
+    if scope
+        .literal(PARAMS)?
+        .is_some_and(|json| json.contains("ucx_devices"))
     {
         return Err(Skip::not_applicable());
     }
@@ -48,4 +56,63 @@ fn run(scope: &WorkerScope<'_>) -> Outcome {
                 "set UCX_NET_DEVICES to {devices}, each with its port (`:1`)"
             )),
     ])
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::checks::testing::{Pod, alone, env, graph, lines, sglang, table, unread, vllm};
+    use crate::report::Status::{Skipped, Warn};
+
+    #[test]
+    fn table_of_statuses() {
+        const NIXL: &str =
+            "--disaggregation-transfer-backend, nixl, --disaggregation-ib-device, mlx5_0";
+        let nixl = sglang(NIXL);
+        let with = |more: &str| graph(&lines(&[&nixl, more]));
+        let backend = "SGLANG_DISAGGREGATION_NIXL_BACKEND";
+        table(
+            "ib-device-flag-ignored",
+            &[
+                ("nothing else selects NICs", graph(&nixl), &[Warn, Warn]),
+                (
+                    "parameters about something else",
+                    with(&env(&[(super::PARAMS, "{}")])),
+                    &[Warn, Warn],
+                ),
+                (
+                    "parameters that select NICs",
+                    with(&env(&[(super::PARAMS, r#"{"ucx_devices":"mlx5_0"}"#)])),
+                    &[],
+                ),
+                (
+                    "parameters that cannot be read",
+                    with(&unread(super::PARAMS)),
+                    &[Skipped, Skipped],
+                ),
+                (
+                    "backend that cannot be read",
+                    with(&unread(backend)),
+                    &[Skipped, Skipped],
+                ),
+                ("LIBFABRIC", with(&env(&[(backend, "LIBFABRIC")])), &[]),
+                (
+                    "NICs by variable",
+                    with(&env(&[("UCX_NET_DEVICES", "mlx5_0:1")])),
+                    &[],
+                ),
+                (
+                    "mooncake reads the flag",
+                    graph(&sglang(&NIXL.replace("nixl", "mooncake"))),
+                    &[],
+                ),
+                (
+                    "without the flag",
+                    graph(&sglang("--disaggregation-transfer-backend, nixl")),
+                    &[],
+                ),
+                ("another engine", graph(&vllm("[\"UCX\"]")), &[]),
+                ("aggregated", alone(Pod::of(&nixl)), &[]),
+            ],
+        );
+    }
 }

@@ -22,8 +22,11 @@ fn run(inventory: &Inventory) -> Outcome {
         // Workers answer for themselves, and an unreadable input is an error of the run.
         return Err(Skip::not_applicable());
     }
-    if inventory.files == 0 {
-        let detail = "no YAML file (*.yaml, *.yml) in the input";
+    if inventory.files == 0 || inventory.documents.is_empty() {
+        let detail = match inventory.files {
+            0 => "no YAML file (*.yaml, *.yml) in the input".to_owned(),
+            n => format!("{} in the input, without a single document", count(n)),
+        };
         return Ok(vec![Draft::fail(detail).fix(
             "name the file or directory that holds the deployment's manifests",
         )]);
@@ -33,24 +36,25 @@ fn run(inventory: &Inventory) -> Outcome {
         .iter()
         .map(|(kind, n)| format!("{n} {kind}"))
         .collect();
-    let held = if kinds.is_empty() {
-        "no document".to_owned()
-    } else {
-        kinds.join(", ")
-    };
     let detail = format!(
-        "no Dynamo worker in {} YAML file(s), which hold {held}",
-        inventory.files
+        "no Dynamo worker in {}: {}",
+        count(inventory.files),
+        kinds.join(", ")
     );
     Ok(vec![Draft::warn(detail).fix(
         "name the manifest of the DynamoGraphDeployment or of the worker pods; render Helm charts and kustomizations first",
     )])
 }
 
+fn count(files: usize) -> String {
+    format!("{files} YAML file{}", if files == 1 { "" } else { "s" })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::Status;
+    use crate::checks::testing::{GPU, graph, table};
+    use crate::report::{InputError, Status};
 
     #[test]
     fn nothing_to_judge_is_said() {
@@ -68,5 +72,18 @@ mod tests {
             "{}",
             drafts[0].detail
         );
+    }
+
+    #[test]
+    fn workers_and_errors_answer_for_themselves() {
+        let unread = Inventory {
+            errors: vec![InputError {
+                object: "x.yaml".into(),
+                message: "no permission".into(),
+            }],
+            ..Inventory::default()
+        };
+        assert_eq!(run(&unread).unwrap_err(), Skip::not_applicable());
+        table("env", &[("a worker", graph(GPU), &[])]);
     }
 }

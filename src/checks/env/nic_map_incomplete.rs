@@ -41,3 +41,30 @@ fn run(scope: &WorkerScope<'_>) -> Outcome {
             .fix(format!("set {missing} too, or remove {set}")),
     ])
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::checks::testing::{Pod, alone, env, graph, table, unread};
+    use crate::report::Status::{Ok, Warn};
+
+    #[test]
+    fn table_of_statuses() {
+        let (map, vars) = ((super::MAP, "0:mlx5_0"), (super::VARS, "UCX_NET_DEVICES:1"));
+        table(
+            "nic-map-incomplete",
+            &[
+                ("both halves", graph(&env(&[map, vars])), &[Ok, Ok]),
+                ("the map alone", graph(&env(&[map])), &[Warn, Warn]),
+                ("the variables alone", graph(&env(&[vars])), &[Warn, Warn]),
+                // That it is set is all that is asked.
+                (
+                    "the map alone, from a field",
+                    graph(&unread(super::MAP)),
+                    &[Warn, Warn],
+                ),
+                ("neither", graph(&env(&[])), &[]),
+                ("aggregated", alone(Pod::of(&env(&[map]))), &[]),
+            ],
+        );
+    }
+}

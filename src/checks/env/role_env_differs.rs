@@ -36,8 +36,11 @@ pub(crate) const COMPARED: &[&str] = &[
 ];
 
 fn run(scope: &WorkloadScope<'_>) -> Outcome {
-    scope.require_kv()?;
-    let (left, right) = scope.sides().ok_or_else(Skip::not_applicable)?;
+    scope.over_pairs(pair)
+}
+
+/// One pair of ends.
+fn pair(left: &Worker, right: &Worker) -> Outcome {
     let mut drafts = Vec::new();
     for name in COMPARED {
         let (a, b) = (left.env.get(name), right.env.get(name));
@@ -47,8 +50,6 @@ fn run(scope: &WorkloadScope<'_>) -> Outcome {
             (Some(EnvValue::Literal(_)) | None, Some(EnvValue::Literal(_)) | None) => {
                 drafts.push(differs(name, (left, a), (right, b)));
             }
-            // The same reference on both sides gives the same kind of value, each on its own node.
-            (Some(x), Some(y)) if x == y => {}
             _ => {
                 let detail = format!(
                     "{name} of {} or {} is known only at run time",
@@ -91,17 +92,101 @@ fn differs(
 ) -> Draft {
     let words = |(worker, entry): (&Worker, Option<&EnvEntry>)| {
         let value = match entry.map(|e| &e.value) {
+            Some(EnvValue::Literal(v)) if v.is_empty() => "is empty".to_owned(),
             Some(EnvValue::Literal(v)) => format!("is {}", crate::sanitise::line(v, 80)),
             _ => "is not set".to_owned(),
         };
-        format!("{value} on {} ({})", worker.name, worker.role)
+        format!("{value} on {}", worker.called())
     };
     let detail = format!("{name} {} and {}", words(left), words(right));
     let evidence = [left.1, right.1]
         .into_iter()
         .flatten()
         .map(|e| e.spot.evidence());
-    Draft::warn(detail).with(evidence).fix(format!(
-        "give {name} the same value on both roles, or remove it from both"
-    ))
+    Draft::warn(detail)
+        .headline(format!("{name} differs between the ends of the KV path"))
+        // Where the value itself is at fault, the difference goes away with it.
+        .follows(format!("env:{name}"))
+        .with(evidence)
+        .fix(format!(
+            "give {name} the same value on both roles, or remove it from both"
+        ))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::checks::testing::{
+        MOCKER, Pod, alone, encode_pd, env, graph, lines, table, two_sided, unread,
+    };
+    use crate::report::Status::{Ok, Skipped, Warn};
+
+    #[test]
+    fn table_of_statuses() {
+        let tls = |p: &str, d: &str| two_sided(&env(&[("UCX_TLS", p)]), &env(&[("UCX_TLS", d)]));
+        let (nebius, elsewhere) = (
+            env(&[("UCX_RNDV_THRESH", "8192")]),
+            unread("UCX_NET_DEVICES"),
+        );
+        table(
+            "role-env-differs",
+            &[
+                ("nothing set", graph("env: []"), &[Ok]),
+                ("the same", tls("rc,cuda_copy", "rc,cuda_copy"), &[Ok]),
+                ("another order", tls("rc,cuda_copy", "cuda_copy,rc"), &[Ok]),
+                (
+                    "another accelerator",
+                    tls("rc,ze_copy", "rc,cuda_copy"),
+                    &[Ok],
+                ),
+                (
+                    "a port may differ",
+                    two_sided(&env(&[("VLLM_NIXL_SIDE_CHANNEL_PORT", "1")]), "env: []"),
+                    &[Ok],
+                ),
+                (
+                    "another list",
+                    tls("rc,cuda_copy", "tcp,cuda_copy"),
+                    &[Warn],
+                ),
+                ("only on decode", two_sided("env: []", &nebius), &[Warn]),
+                (
+                    "two differences",
+                    two_sided(
+                        &env(&[("UCX_TLS", "rc"), ("UCX_RNDV_THRESH", "0")]),
+                        "env: []",
+                    ),
+                    &[Warn, Warn],
+                ),
+                (
+                    "order of devices is kept",
+                    two_sided(
+                        &env(&[("UCX_NET_DEVICES", "a:1,b:1")]),
+                        &env(&[("UCX_NET_DEVICES", "b:1,a:1")]),
+                    ),
+                    &[Warn],
+                ),
+                (
+                    "known only at run time on one side",
+                    two_sided(&elsewhere, "env: []"),
+                    &[Skipped],
+                ),
+                (
+                    "known only at run time on both sides",
+                    graph(&elsewhere),
+                    &[Skipped],
+                ),
+                (
+                    "encode and its receiver",
+                    encode_pd(&nebius, "env: []"),
+                    &[Warn],
+                ),
+                (
+                    "a mocker moves nothing",
+                    two_sided(MOCKER, &lines(&[MOCKER, &nebius])),
+                    &[],
+                ),
+                ("aggregated", alone(Pod::of(&nebius)), &[]),
+            ],
+        );
+    }
 }

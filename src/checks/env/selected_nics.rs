@@ -47,3 +47,47 @@ fn run(scope: &WorkerScope<'_>) -> Outcome {
         Draft::skipped(Skip::new(SkipReason::NotCollected, detail)).with(evidence),
     ])
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::checks::testing::{Pod, alone, env, graph, table, unread};
+    use crate::report::Status::Skipped;
+
+    #[test]
+    fn table_of_statuses() {
+        let set = |name: &str, value: &str| graph(&env(&[(name, value)]));
+        table(
+            "selected-nics",
+            &[
+                (
+                    "devices",
+                    set("UCX_NET_DEVICES", "mlx5_0:1"),
+                    &[Skipped, Skipped],
+                ),
+                ("adapters", set("NCCL_IB_HCA", "mlx5"), &[Skipped, Skipped]),
+                (
+                    "a GID index",
+                    set("UCX_IB_GID_INDEX", "3"),
+                    &[Skipped, Skipped],
+                ),
+                (
+                    "devices from a field",
+                    graph(&unread("UCX_NET_DEVICES")),
+                    &[Skipped, Skipped],
+                ),
+                ("all devices", set("UCX_NET_DEVICES", "all"), &[]),
+                (
+                    "the automatic GID index",
+                    set("UCX_IB_GID_INDEX", "auto"),
+                    &[],
+                ),
+                ("nothing named", graph("env: []"), &[]),
+                (
+                    "aggregated",
+                    alone(Pod::of(&env(&[("UCX_NET_DEVICES", "mlx5_0:1")]))),
+                    &[],
+                ),
+            ],
+        );
+    }
+}

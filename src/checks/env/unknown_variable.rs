@@ -42,3 +42,50 @@ fn run(scope: &WorkerScope<'_>) -> Outcome {
     });
     Ok(drafts.collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::checks::testing::{Pod, alone, env, graph, report, table, unread};
+    use crate::report::Status::Warn;
+
+    #[test]
+    fn table_of_statuses() {
+        table(
+            "env:UCX_NET_DEVICE",
+            &[
+                (
+                    "misspelt",
+                    graph(&env(&[("UCX_NET_DEVICE", "mlx5_0:1")])),
+                    &[Warn, Warn],
+                ),
+                (
+                    "misspelt, from a field",
+                    graph(&unread("UCX_NET_DEVICE")),
+                    &[Warn, Warn],
+                ),
+                ("not set", graph("env: []"), &[]),
+                (
+                    "aggregated",
+                    alone(Pod::of(&env(&[("UCX_NET_DEVICE", "mlx5_0:1")]))),
+                    &[],
+                ),
+            ],
+        );
+        table(
+            "env:MY_NET_DEVICE",
+            &[(
+                "no reserved prefix",
+                graph(&env(&[("MY_NET_DEVICE", "x")])),
+                &[],
+            )],
+        );
+        let report = report(&graph(&env(&[("UCX_NET_DEVICE", "mlx5_0:1")])));
+        let found = report.checks.iter().find(|f| f.id == "ENV003").unwrap();
+        assert!(
+            found.detail.contains("UCX_NET_DEVICES is close"),
+            "{}",
+            found.detail
+        );
+        assert!(!found.detail.contains("mlx5_0"), "the value is not read");
+    }
+}

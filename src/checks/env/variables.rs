@@ -77,9 +77,15 @@ fn judged(variable: &Variable, entry: &EnvEntry, context: &Context) -> Draft {
     match &entry.value {
         EnvValue::Literal(value) => {
             let verdict = judge::judge(variable.name, Some(value), context);
-            let mut draft =
-                Draft::new(verdict.status, format!("{shown}: {}", verdict.reason)).on_kv_path(path);
+            // A reason that begins with the value in quotes continues the sentence.
+            let detail = match verdict.reason.strip_prefix('"') {
+                Some(_) => format!("{}={}", variable.name, verdict.reason),
+                None => format!("{shown}: {}", verdict.reason),
+            };
+            let mut draft = Draft::new(verdict.status, detail).on_kv_path(path);
             draft.fix = verdict.fix;
+            draft.minor = !variable.critical;
+            draft.headline = Some(headline(&draft.detail));
             draft
         }
         EnvValue::ValueFrom | EnvValue::Dynamic => {
@@ -93,6 +99,15 @@ fn judged(variable: &Variable, entry: &EnvEntry, context: &Context) -> Draft {
     }
 }
 
+/// The first clause of a sentence.
+fn headline(detail: &str) -> String {
+    let end = [": ", "; ", ", so ", ", and "]
+        .iter()
+        .filter_map(|mark| detail.find(mark))
+        .min();
+    sanitise::line(&detail[..end.unwrap_or(detail.len())], SHOWN)
+}
+
 fn shown(variable: &Variable, entry: &EnvEntry) -> String {
     let name = variable.name;
     match &entry.value {
@@ -103,5 +118,112 @@ fn shown(variable: &Variable, entry: &EnvEntry) -> String {
         EnvValue::ValueFrom => format!("{name} is taken from a field or object outside this input"),
         EnvValue::Dynamic => format!("{name} is computed when the container starts"),
         EnvValue::Withheld => format!("{name} is set"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::checks::testing::{
+        APART, CLAIM, EFA, GPU, Pod, RDMA, alone, both, channel, claims, env, graph, lines, table,
+        unread, vllm,
+    };
+    use crate::report::Status::{Fail, Ok, Skipped, Warn};
+
+    #[test]
+    fn table_of_statuses() {
+        let tls =
+            |container: &str, value: &str| graph(&lines(&[container, &env(&[("UCX_TLS", value)])]));
+        let nvlink = lines(&[CLAIM, &env(&[("UCX_TLS", "cuda_copy,cuda_ipc,tcp")])]);
+        let on_cpu =
+            vllm("[\"UCX\"]").replace("kv_both\"", "kv_both\",\"kv_buffer_device\":\"cpu\"");
+        let tcp = env(&[("UCX_TLS", "tcp,self")]);
+        let mocker = lines(&["command: [python3, -m, dynamo.mocker]", &tcp]);
+        table(
+            "env:UCX_TLS",
+            &[
+                (
+                    "the good list",
+                    tls(RDMA, "rc_x,rc,cuda_copy,cuda_ipc"),
+                    &[Ok, Ok],
+                ),
+                (
+                    "no RDMA transport",
+                    tls(RDMA, "cuda_copy,cuda_ipc,tcp"),
+                    &[Fail, Fail],
+                ),
+                (
+                    "no RDMA transport in a domain",
+                    both(Pod::of(&nvlink).spec(&claims("chan"))) + &channel("chan"),
+                    &[Ok, Ok],
+                ),
+                ("GPU memory unseen", tls(RDMA, "rc,cuda_ipc"), &[Fail, Fail]),
+                (
+                    "TCP for buffers on the host",
+                    graph(&lines(&[&on_cpu, &tcp])),
+                    &[Warn, Warn],
+                ),
+                (
+                    "from a field",
+                    graph(&unread("UCX_TLS")),
+                    &[Skipped, Skipped],
+                ),
+                ("unset", graph(RDMA), &[]),
+                ("aggregated", alone(Pod::of(&tcp)), &[Ok]),
+                ("a mocker moves nothing", graph(&mocker), &[Ok, Ok]),
+            ],
+        );
+        let shm = |value: &str| {
+            lines(&[
+                EFA,
+                &vllm("[\"LIBFABRIC\"]"),
+                &env(&[("FI_EFA_ENABLE_SHM_TRANSFER", value)]),
+            ])
+        };
+        table(
+            "env:FI_EFA_ENABLE_SHM_TRANSFER",
+            &[
+                ("off on EFA", graph(&shm("0")), &[Ok, Ok]),
+                ("on on EFA", graph(&shm("1")), &[Fail, Fail]),
+                (
+                    "on on EFA, on different nodes",
+                    both(Pod::of(&shm("1")).spec(APART)),
+                    &[Fail, Fail],
+                ),
+            ],
+        );
+        let several = "multinode: {nodeCount: 2}";
+        let sockets = env(&[("NCCL_IB_DISABLE", "1")]);
+        let with = |container: &str| lines(&[container, &sockets]);
+        table(
+            "env:NCCL_IB_DISABLE",
+            &[
+                ("one node", graph(&with(RDMA)), &[Ok, Ok]),
+                (
+                    "several nodes with RDMA",
+                    both(Pod::of(&with(RDMA)).component(several)),
+                    &[Fail, Fail],
+                ),
+                (
+                    "several nodes with RDMA, aggregated",
+                    alone(Pod::of(&with(RDMA)).component(several)),
+                    &[Fail],
+                ),
+                (
+                    "several nodes without RDMA",
+                    both(Pod::of(&with(GPU)).component(several)),
+                    &[Warn, Warn],
+                ),
+                (
+                    "several nodes with EFA",
+                    both(Pod::of(&with(EFA)).component(several)),
+                    &[Ok, Ok],
+                ),
+                (
+                    "from a field",
+                    both(Pod::of(&unread("NCCL_IB_DISABLE")).component(several)),
+                    &[Skipped, Skipped],
+                ),
+            ],
+        );
     }
 }

@@ -1,7 +1,9 @@
 use crate::check;
 use crate::checks::WorkloadScope;
 use crate::checks::declare::{Draft, Outcome};
+use crate::manifest::workload::Worker;
 use crate::observed::Skip;
+use crate::report::SkipReason;
 
 check! {
     /// Prefill and decode use different KV block sizes.
@@ -23,16 +25,22 @@ check! {
 }
 
 fn run(scope: &WorkloadScope<'_>) -> Outcome {
-    scope.require_kv()?;
-    let (left, right) = scope.sides().ok_or_else(Skip::not_applicable)?;
+    scope.over_pairs(pair)
+}
+
+/// One pair of ends.
+fn pair(left: &Worker, right: &Worker) -> Outcome {
     let (Some(a), Some(b)) = (left.flags.get("block-size"), right.flags.get("block-size")) else {
         return Err(Skip::not_applicable());
     };
+    for (size, worker) in [(a, left), (b, right)] {
+        if size.parse::<u64>().is_err() {
+            let detail = format!("--block-size {size} of {} is no number", worker.name);
+            return Err(Skip::new(SkipReason::Unresolved, detail));
+        }
+    }
     if a == b {
         return Ok(vec![Draft::ok(format!("both roles use --block-size {a}"))]);
-    }
-    if a.parse::<u64>().is_err() || b.parse::<u64>().is_err() {
-        return Err(Skip::not_applicable());
     }
     let detail = format!(
         "--block-size is {a} on {} and {b} on {}: KV blocks do not match",
@@ -44,4 +52,50 @@ fn run(scope: &WorkloadScope<'_>) -> Outcome {
             .with(evidence)
             .fix("give both roles the same --block-size"),
     ])
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::checks::testing::{Pod, alone, sglang, table, two_sided};
+    use crate::report::Status::{Fail, Ok, Skipped};
+
+    #[test]
+    fn table_of_statuses() {
+        let sizes = |p: &str, d: &str| {
+            two_sided(
+                &sglang(&format!("--page-size, {p}")),
+                &sglang(&format!("--page-size, {d}")),
+            )
+        };
+        let plain = sglang("--tp, '8'");
+        table(
+            "block-size-differs",
+            &[
+                ("the same", sizes("'16'", "'16'"), &[Ok]),
+                ("different", sizes("'16'", "'32'"), &[Fail]),
+                ("a placeholder", sizes("'16'", "<size>"), &[Skipped]),
+                (
+                    "the same placeholder",
+                    sizes("<size>", "<size>"),
+                    &[Skipped],
+                ),
+                (
+                    "stated by one role",
+                    two_sided(&sglang("--page-size, '16'"), &plain),
+                    &[],
+                ),
+                ("stated by none", two_sided(&plain, &plain), &[]),
+                (
+                    "a mocker moves nothing",
+                    sizes("'16'", "'32'").replace("dynamo.sglang", "dynamo.mocker"),
+                    &[],
+                ),
+                (
+                    "aggregated",
+                    alone(Pod::of(&sglang("--page-size, '16'"))),
+                    &[],
+                ),
+            ],
+        );
+    }
 }

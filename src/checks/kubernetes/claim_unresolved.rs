@@ -1,6 +1,6 @@
 use crate::check;
 use crate::checks::WorkerScope;
-use crate::checks::declare::Outcome;
+use crate::checks::declare::{Draft, Outcome};
 use crate::observed::Skip;
 use crate::report::SkipReason;
 
@@ -24,7 +24,39 @@ fn run(scope: &WorkerScope<'_>) -> Outcome {
         [] => Err(Skip::not_applicable()),
         claims => {
             let detail = format!("the template of {} is not in this input", claims.join(", "));
-            Err(Skip::new(SkipReason::Unresolved, detail))
+            let skip = Skip::new(SkipReason::Unresolved, detail);
+            Ok(vec![
+                Draft::skipped(skip).with([scope.worker.resources_spot.evidence()]),
+            ])
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::checks::testing::{
+        CLAIM, GPU, Pod, alone, both, channel, claim_template, claims, graph, table,
+    };
+    use crate::report::Status::Skipped;
+
+    #[test]
+    fn table_of_statuses() {
+        let declared = claims("chan");
+        let pod = Pod::of(CLAIM).spec(&declared);
+        table(
+            "claim-unresolved",
+            &[
+                ("no template", both(pod), &[Skipped, Skipped]),
+                ("not even declared", graph(CLAIM), &[Skipped, Skipped]),
+                ("a channel", both(pod) + &channel("chan"), &[]),
+                (
+                    "a template",
+                    both(pod) + &claim_template("chan", "gpu.nvidia.com"),
+                    &[],
+                ),
+                ("no claim", graph(GPU), &[]),
+                ("aggregated", alone(pod), &[]),
+            ],
+        );
     }
 }

@@ -66,3 +66,81 @@ fn run(scope: &WorkerScope<'_>) -> Outcome {
     };
     Ok(vec![draft.with(seen).fix(fix)])
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::checks::testing::{
+        EFA, Pod, RDMA, alone, env, graph, lines, sglang, table, unread, vllm,
+    };
+    use crate::report::Status::{Fail, Ok, Skipped, Warn};
+
+    #[test]
+    fn table_of_statuses() {
+        let efa = |start: &str| lines(&[EFA, start]);
+        let nixl = efa(&sglang("--disaggregation-transfer-backend, nixl"));
+        let trtllm = |more: &str| {
+            efa(&format!(
+                "command: [python3, -m, dynamo.trtllm]\nargs: [--trtllm.cache_transceiver_config.backend, DEFAULT]\n{more}"
+            ))
+        };
+        let by = |name, value| env(&[(name, value)]);
+        let sglang_backend = "SGLANG_DISAGGREGATION_NIXL_BACKEND";
+        table(
+            "efa-backend",
+            &[
+                (
+                    "vLLM with LIBFABRIC",
+                    graph(&efa(&vllm("[\"LIBFABRIC\"]"))),
+                    &[Ok, Ok],
+                ),
+                (
+                    "vLLM with UCX",
+                    graph(&efa(&vllm("[\"UCX\"]"))),
+                    &[Fail, Fail],
+                ),
+                (
+                    "vLLM by default",
+                    graph(&efa("command: [python3, -m, dynamo.vllm]")),
+                    &[Fail, Fail],
+                ),
+                (
+                    "KVBM does not select it",
+                    graph(&efa(&lines(&[
+                        "command: [python3, -m, dynamo.vllm]",
+                        &by("DYN_KVBM_NIXL_BACKEND_LIBFABRIC", "true"),
+                    ]))),
+                    &[Fail, Fail],
+                ),
+                (
+                    "SGLang with LIBFABRIC",
+                    graph(&lines(&[&nixl, &by(sglang_backend, "LIBFABRIC")])),
+                    &[Ok, Ok],
+                ),
+                ("SGLang by default", graph(&nixl), &[Fail, Fail]),
+                (
+                    "SGLang with mooncake",
+                    graph(&efa(&sglang("--disaggregation-transfer-backend, mooncake"))),
+                    &[Fail, Fail],
+                ),
+                (
+                    "SGLang, backend from a field",
+                    graph(&lines(&[&nixl, &unread(sglang_backend)])),
+                    &[Skipped, Skipped],
+                ),
+                (
+                    "TensorRT-LLM with LIBFABRIC",
+                    graph(&trtllm(&by("TRTLLM_NIXL_KVCACHE_BACKEND", "LIBFABRIC"))),
+                    &[Ok, Ok],
+                ),
+                ("TensorRT-LLM by default", graph(&trtllm("")), &[Warn, Warn]),
+                ("no engine is named", graph(EFA), &[Skipped, Skipped]),
+                (
+                    "another fabric",
+                    graph(&lines(&[RDMA, &vllm("[\"UCX\"]")])),
+                    &[],
+                ),
+                ("aggregated", alone(Pod::of(&efa(&vllm("[\"UCX\"]")))), &[]),
+            ],
+        );
+    }
+}

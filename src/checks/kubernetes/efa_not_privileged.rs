@@ -45,6 +45,31 @@ fn run(scope: &WorkerScope<'_>) -> Outcome {
         Draft::warn(detail)
             .with(seen)
             .fix("set privileged: true on the container")
-            .paste(paste),
+            .paste(scope.for_container(paste)),
     ])
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::checks::testing::{EFA, Pod, RDMA, alone, graph, lines, table};
+    use crate::report::Status::{Ok, Warn};
+
+    #[test]
+    fn table_of_statuses() {
+        let with = |rights: &str| graph(&lines(&[EFA, &format!("securityContext: {rights}")]));
+        table(
+            "efa-not-privileged",
+            &[
+                ("privileged", with("{privileged: true}"), &[Ok, Ok]),
+                (
+                    "IPC_LOCK is not enough",
+                    with("{capabilities: {add: [IPC_LOCK]}}"),
+                    &[Warn, Warn],
+                ),
+                ("no rights", graph(EFA), &[Warn, Warn]),
+                ("another fabric", graph(RDMA), &[]),
+                ("aggregated", alone(Pod::of(EFA)), &[]),
+            ],
+        );
+    }
 }

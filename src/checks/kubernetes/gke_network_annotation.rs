@@ -56,3 +56,35 @@ fn run(scope: &WorkerScope<'_>) -> Outcome {
             .fix(format!("add {absent}")),
     ])
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::checks::testing::{GPU, Pod, RDMA, alone, both, graph, table};
+    use crate::report::Status::{Fail, Ok};
+
+    #[test]
+    fn table_of_statuses() {
+        const NETWORK: &str = "resources: {limits: {networking.gke.io.networks/rdma-0: 1}}";
+        const ATTACHED: &str = "networking.gke.io/interfaces: '[]'";
+        let attached = Pod::of(NETWORK).annotations(ATTACHED);
+        table(
+            "gke-network-annotation",
+            &[
+                ("both", both(attached), &[Ok, Ok]),
+                ("only the resource", graph(NETWORK), &[Fail, Fail]),
+                (
+                    "only the annotation",
+                    both(Pod::of(GPU).annotations(ATTACHED)),
+                    &[Fail, Fail],
+                ),
+                (
+                    "another annotation",
+                    both(Pod::of(NETWORK).annotations("networking.gke.io/default-interface: eth0")),
+                    &[Fail, Fail],
+                ),
+                ("another fabric", graph(RDMA), &[]),
+                ("aggregated", alone(Pod::of(NETWORK)), &[]),
+            ],
+        );
+    }
+}

@@ -40,3 +40,35 @@ fn run(scope: &WorkerScope<'_>) -> Outcome {
             .fix(fix),
     ])
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::checks::testing::{
+        HOST_DEVICES, HOST_VOLUME, Pod, RDMA, alone, both, graph, lines, table,
+    };
+    use crate::report::Status::{Ok, Warn};
+
+    #[test]
+    fn table_of_statuses() {
+        let privileged = lines(&[HOST_DEVICES, "securityContext: {privileged: true}"]);
+        let mounted = Pod::of(HOST_DEVICES).spec(HOST_VOLUME);
+        table(
+            "hostpath-unprivileged",
+            &[
+                (
+                    "privileged",
+                    both(Pod::of(&privileged).spec(HOST_VOLUME)),
+                    &[Ok, Ok],
+                ),
+                ("not privileged", both(mounted), &[Warn, Warn]),
+                (
+                    "a volume that is not mounted",
+                    both(Pod::of(RDMA).spec(HOST_VOLUME)),
+                    &[],
+                ),
+                ("devices of the plugin", graph(RDMA), &[]),
+                ("aggregated", alone(mounted), &[]),
+            ],
+        );
+    }
+}

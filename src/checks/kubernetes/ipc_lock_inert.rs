@@ -40,3 +40,51 @@ fn run(scope: &WorkerScope<'_>) -> Outcome {
         _ => Err(Skip::not_applicable()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::checks::testing::{GPU, Pod, RDMA, alone, both, graph, lines, table};
+    use crate::report::Status::Warn;
+
+    #[test]
+    fn table_of_statuses() {
+        let lock = |container: &str, more: &str| {
+            lines(&[
+                container,
+                &format!("securityContext: {{capabilities: {{add: [IPC_LOCK]}}{more}}}"),
+            ])
+        };
+        let user = lock(RDMA, ", runAsUser: 1000");
+        let pod_user = "securityContext: {runAsUser: 1000}";
+        table(
+            "ipc-lock-inert",
+            &[
+                ("a user", graph(&user), &[Warn, Warn]),
+                (
+                    "a user of the pod",
+                    both(Pod::of(&lock(RDMA, "")).spec(pod_user)),
+                    &[Warn, Warn],
+                ),
+                (
+                    "root in the pod of a user",
+                    both(Pod::of(&lock(RDMA, ", runAsUser: 0")).spec(pod_user)),
+                    &[],
+                ),
+                ("root", graph(&lock(RDMA, ", runAsUser: 0")), &[]),
+                ("nothing says who", graph(&lock(RDMA, "")), &[]),
+                (
+                    "privileged",
+                    graph(&lock(RDMA, ", runAsUser: 1000, privileged: true")),
+                    &[],
+                ),
+                (
+                    "no IPC_LOCK",
+                    graph(&lines(&[RDMA, "securityContext: {runAsUser: 1000}"])),
+                    &[],
+                ),
+                ("no RDMA", graph(&lock(GPU, ", runAsUser: 1000")), &[]),
+                ("aggregated", alone(Pod::of(&user)), &[]),
+            ],
+        );
+    }
+}

@@ -40,6 +40,60 @@ fn run(scope: &WorkerScope<'_>) -> Outcome {
         Draft::warn(detail)
             .with(seen)
             .fix("add IPC_LOCK to the container's capabilities")
-            .paste(paste),
+            .paste(scope.for_container(paste)),
     ])
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::checks::testing::{
+        CLAIM, EFA, GPU, Pod, RDMA, alone, alpha, both, claim_template, claims, deployment, graph,
+        lines, table, vllm,
+    };
+    use crate::report::Status::{Ok, Warn};
+
+    #[test]
+    fn table_of_statuses() {
+        let with = |rights: &str| graph(&lines(&[RDMA, &format!("securityContext: {rights}")]));
+        let old = "resources: {limits: {gpu: '1', custom: {rdma/ib: '1'}}}";
+        let allowed =
+            "extraPodSpec: {mainContainer: {securityContext: {capabilities: {add: [IPC_LOCK]}}}}";
+        table(
+            "ipc-lock-missing",
+            &[
+                (
+                    "IPC_LOCK",
+                    with("{capabilities: {add: [IPC_LOCK]}}"),
+                    &[Ok, Ok],
+                ),
+                ("privileged", with("{privileged: true}"), &[Ok, Ok]),
+                (
+                    "v1alpha1, IPC_LOCK",
+                    alpha(&lines(&[old, allowed])),
+                    &[Ok, Ok],
+                ),
+                ("no rights", graph(RDMA), &[Warn, Warn]),
+                (
+                    "another capability",
+                    with("{capabilities: {add: [SYS_PTRACE]}}"),
+                    &[Warn, Warn],
+                ),
+                ("v1alpha1, no rights", alpha(old), &[Warn, Warn]),
+                (
+                    "a device by claim",
+                    both(Pod::of(CLAIM).spec(&claims("nic")))
+                        + &claim_template("nic", "rdma-dranet"),
+                    &[Warn, Warn],
+                ),
+                (
+                    "without the operator",
+                    deployment(&lines(&[RDMA, &vllm("[\"UCX\"]")]), ""),
+                    &[Warn],
+                ),
+                ("EFA answers elsewhere", graph(EFA), &[]),
+                ("no RDMA", graph(GPU), &[]),
+                ("aggregated", alone(Pod::of(RDMA)), &[]),
+            ],
+        );
+    }
 }

@@ -21,3 +21,41 @@ fn run(scope: &WorkerScope<'_>) -> Outcome {
     scope.backend().get()?;
     Err(Skip::not_applicable())
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::checks::testing::{GPU, Pod, alone, graph, lines, sglang, table, unread, vllm};
+    use crate::report::Status::Skipped;
+
+    #[test]
+    fn table_of_statuses() {
+        let nixl = sglang("--disaggregation-transfer-backend, nixl");
+        let by_field = lines(&[&nixl, &unread("SGLANG_DISAGGREGATION_NIXL_BACKEND")]);
+        let by_reference =
+            "command: [python3, -m, dynamo.vllm]\nargs: [--kv-transfer-config, $(KV)]";
+        table(
+            "kv-backend-unresolved",
+            &[
+                (
+                    "a flag nobody fills in",
+                    graph(by_reference),
+                    &[Skipped, Skipped],
+                ),
+                (
+                    "a file that is elsewhere",
+                    graph(&sglang("--config, /etc/sglang/prefill.yaml")),
+                    &[Skipped, Skipped],
+                ),
+                (
+                    "a variable from a field",
+                    graph(&by_field),
+                    &[Skipped, Skipped],
+                ),
+                ("by default", graph(&nixl), &[]),
+                ("written out", graph(&vllm("[\"UCX\"]")), &[]),
+                ("nothing says", graph(GPU), &[]),
+                ("aggregated", alone(Pod::of(by_reference)), &[]),
+            ],
+        );
+    }
+}

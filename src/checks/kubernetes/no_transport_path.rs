@@ -1,7 +1,7 @@
 use crate::check;
 use crate::checks::WorkerScope;
 use crate::checks::declare::{Draft, Outcome};
-use crate::manifest::workload::Worker;
+use crate::manifest::workload::{Reach, Worker};
 use crate::observed::Skip;
 use crate::report::SkipReason;
 
@@ -20,7 +20,8 @@ check! {
     /// the rendered manifest.
     ///
     /// ## False alarms
-    /// Prefill and decode in one pod, or a cluster whose admission webhook adds the resource: `node` on the pod decides.
+    /// Recipes that pack both roles on one node on purpose (podAffinity) and rely on NVLink between their pods; a cluster
+    /// whose admission webhook adds the resource. The pods themselves decide.
     ///
     /// ## Sources
     /// Dynamo guide "disaggregated communication" (time to first token); device plugins and DRA drivers for the forms.
@@ -32,18 +33,24 @@ check! {
 fn run(scope: &WorkerScope<'_>) -> Outcome {
     scope.require_kv()?;
     let worker = scope.worker;
+    // A claim whose template is not at hand may have a telling name and is no more than a hint.
+    let only_hinted = worker.claim_classes.is_empty()
+        && worker
+            .reach
+            .iter()
+            .all(|r| matches!(r, Reach::ComputeDomain | Reach::DraRdma));
+    if let Some(claim) = worker.unresolved_claims.first().filter(|_| only_hinted) {
+        let detail = format!(
+            "the pod claims {claim}, whose template is not in this input: it may be a fast path"
+        );
+        return Err(Skip::new(SkipReason::Unresolved, detail));
+    }
     if !worker.reach.is_empty() {
         let forms: Vec<&str> = worker.reach.iter().map(|r| r.word()).collect();
         let detail = format!("the pod asks for a fast path: {}", forms.join(", "));
         return Ok(vec![
             Draft::ok(detail).with([worker.resources_spot.evidence()]),
         ]);
-    }
-    if let Some(claim) = worker.unresolved_claims.first() {
-        let detail = format!(
-            "the pod claims {claim}, whose template is not in this input: it may be a fast path"
-        );
-        return Err(Skip::new(SkipReason::Unresolved, detail));
     }
     let peer = scope
         .workload
@@ -55,90 +62,125 @@ fn run(scope: &WorkerScope<'_>) -> Outcome {
     if let Some(peer) = peer {
         let names: Vec<&str> = peer.rdma_resources.keys().map(String::as_str).collect();
         detail.push_str(&format!(
-            "; {} ({}) requests {}",
-            peer.name,
-            peer.role,
+            "; {} requests {}",
+            peer.called(),
             names.join(", ")
         ));
     }
+    let locks = worker.ipc_lock || worker.privileged;
+    let lock = if locks { "" } else { " and add IPC_LOCK" };
     let draft = Draft::warn(detail)
+        .headline("the pod asks for nothing that could carry KV fast")
         .with([worker.resources_spot.evidence()])
-        .fix(
-            "request the cluster's RDMA resource and add IPC_LOCK, or render the overlay that does",
-        )
-        .paste(lines(scope.workload.api_version.as_str(), worker, peer));
+        .fix(format!(
+            "request the cluster's RDMA resource{lock}, or render the overlay that does"
+        ))
+        .paste(scope.for_container(&lines(worker, peer)));
     Ok(vec![draft])
 }
 
-/// The lines to paste, under the place where this API version keeps them. The resource is the peer's, else `rdma/ib`.
-fn lines(api_version: &str, worker: &Worker, peer: Option<&Worker>) -> String {
-    let resource = peer.and_then(|p| p.rdma_resources.keys().find(|k| !k.ends_with(".IP")));
-    let resource = resource.map_or("rdma/ib", String::as_str);
+/// What to add. The resource is the peer's, else a guess that says so.
+fn lines(worker: &Worker, peer: Option<&Worker>) -> String {
+    let known = peer.and_then(|p| p.rdma_resources.keys().find(|k| !k.ends_with(".IP")));
+    let resource = known.map_or("rdma/ib", String::as_str);
     // A shared device plugin hands out access to all HCAs with one unit; exclusive ones count per device.
     let count = if resource.contains("shared") {
         1
     } else {
         worker.gpus.unwrap_or(1)
     };
-    let place = match api_version {
-        "nvidia.com/v1alpha1" => {
-            format!("spec.services.{}.extraPodSpec.mainContainer", worker.name)
-        }
-        "nvidia.com/v1beta1" => format!(
-            "spec.components[{}].podTemplate.spec.containers[main]",
-            worker.name
-        ),
-        _ => "the worker's container".to_owned(),
+    let guess = if known.is_some() {
+        ""
+    } else {
+        "  # or the name that your device plugin offers"
     };
-    format!(
-        "# under {place}\nresources:\n  limits:\n    {resource}: \"{count}\"\nsecurityContext:\n  capabilities:\n    \
-         add: [IPC_LOCK]"
-    )
+    let mut lines = format!("resources:\n  limits:\n    {resource}: \"{count}\"{guess}");
+    if !worker.ipc_lock && !worker.privileged {
+        lines.push_str("\nsecurityContext:\n  capabilities:\n    add: [IPC_LOCK]");
+    }
+    lines
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::checks::testing::{graph, statuses};
-    use crate::report::{SkipReason, Status};
+    use crate::checks::testing::{
+        CLAIM, EFA, GPU, HOST_DEVICES, HOST_VOLUME, Pod, RDMA, alone, alpha, both, channel,
+        claim_template, claims, deployment, encode_pd, graph, lines, report, table, two_sided,
+        vllm,
+    };
+    use crate::report::SkipReason;
+    use crate::report::Status::{Ok, Skipped, Warn};
 
     #[test]
     fn every_form_of_reach_counts_and_none_is_a_warning() {
-        let cases = [
-            (
-                "resources: {limits: {nvidia.com/gpu: 1, rdma/ib: 1}}",
-                Status::Ok,
-            ),
-            ("resources: {limits: {nvidia.com/gpu: 1}}", Status::Warn),
-        ];
-        for (resources, status) in cases {
-            let found = statuses(
-                &graph(&format!("{resources}\nenv: []")),
-                "no-transport-path",
-            );
-            assert_eq!(found, [status, status], "{resources}");
-        }
-    }
-
-    #[test]
-    fn an_unresolved_claim_is_inconclusive() {
-        let text = graph("resources: {claims: [{name: c}]}").replace(
-            "        spec:\n",
-            "        spec:\n          resourceClaims: [{name: c, resourceClaimTemplateName: elsewhere}]\n",
+        let declared = claims("chan");
+        let claiming = both(Pod::of(CLAIM).spec(&declared));
+        let old = "resources: {limits: {gpu: '1', custom: {rdma/ib: '1'}}}";
+        table(
+            "no-transport-path",
+            &[
+                ("a device", graph(RDMA), &[Ok, Ok]),
+                ("EFA", graph(EFA), &[Ok, Ok]),
+                ("v1alpha1, a device", alpha(old), &[Ok, Ok]),
+                (
+                    "a device by claim",
+                    claiming.clone() + &claim_template("chan", "rdma-dranet"),
+                    &[Ok, Ok],
+                ),
+                ("a channel", claiming.clone() + &channel("chan"), &[Ok, Ok]),
+                (
+                    "the host's devices",
+                    both(Pod::of(HOST_DEVICES).spec(HOST_VOLUME)),
+                    &[Ok, Ok],
+                ),
+                (
+                    "the host's network",
+                    both(Pod::of(GPU).spec("hostNetwork: true")),
+                    &[Ok, Ok],
+                ),
+                ("none", graph(GPU), &[Warn, Warn]),
+                ("none on one side", two_sided(RDMA, GPU), &[Ok, Warn]),
+                (
+                    "none at the receiver of encode",
+                    encode_pd(RDMA, GPU),
+                    &[Ok, Warn],
+                ),
+                (
+                    "v1alpha1, none",
+                    alpha("resources: {limits: {gpu: '1'}}"),
+                    &[Warn, Warn],
+                ),
+                (
+                    "without the operator, none",
+                    deployment(&lines(&[GPU, &vllm("[\"UCX\"]")]), ""),
+                    &[Warn],
+                ),
+                (
+                    "a GPU by claim is no path",
+                    claiming.clone() + &claim_template("chan", "gpu.nvidia.com"),
+                    &[Warn, Warn],
+                ),
+                (
+                    "a claim without its template",
+                    claiming.clone(),
+                    &[Skipped, Skipped],
+                ),
+                ("aggregated", alone(Pod::of(GPU)), &[]),
+                (
+                    "a mocker moves nothing",
+                    graph("command: [python3, -m, dynamo.mocker]"),
+                    &[],
+                ),
+            ],
         );
-        let report = crate::checks::testing::report(&text);
-        let found: Vec<_> = report
-            .checks
-            .iter()
-            .filter(|f| f.id == "K8S001")
-            .map(|f| f.reason)
-            .collect();
-        assert_eq!(found, [Some(SkipReason::Unresolved); 2]);
+        let report = report(&claiming);
+        let skipped = report.checks.iter().find(|f| f.id == "K8S001").unwrap();
+        assert_eq!(skipped.reason, Some(SkipReason::Unresolved));
     }
 
     #[test]
     fn the_lines_to_paste_are_yaml_for_the_api_version() {
-        let report =
-            crate::checks::testing::report(&graph("resources: {limits: {nvidia.com/gpu: 4}}"));
+        let report = report(&graph("resources: {limits: {nvidia.com/gpu: 4}}"));
         let fix = report.fix_first.iter().find(|f| f.id == "K8S001").unwrap();
         let paste = fix.paste.as_deref().unwrap();
         assert!(

@@ -2,6 +2,7 @@ use crate::check;
 use crate::checks::WorkerScope;
 use crate::checks::declare::{Draft, Outcome};
 use crate::observed::Skip;
+use crate::report::SkipReason;
 
 check! {
     /// The number of exclusive RDMA devices differs from the number of GPUs.
@@ -30,9 +31,15 @@ fn run(scope: &WorkerScope<'_>) -> Outcome {
         .rdma_resources
         .get("rdma/ib")
         .ok_or_else(Skip::not_applicable)?;
-    let (Ok(nics), Some(gpus)) = (count.parse::<u64>(), worker.gpus) else {
-        return Err(Skip::not_applicable());
-    };
+    let unresolved = |detail: String| Skip::new(SkipReason::Unresolved, detail);
+    let nics: u64 = count
+        .parse()
+        .map_err(|_| unresolved(format!("rdma/ib: {count} is no number")))?;
+    let gpus = worker.gpus.ok_or_else(|| {
+        unresolved(format!(
+            "rdma/ib is {nics}, and the number of GPUs is not stated"
+        ))
+    })?;
     let seen = [worker.resources_spot.evidence()];
     if nics == gpus {
         return Ok(vec![
@@ -42,4 +49,48 @@ fn run(scope: &WorkerScope<'_>) -> Outcome {
     let detail = format!("rdma/ib is {nics} for {gpus} GPUs; the guide asks for one per GPU");
     let fix = format!("request rdma/ib: \"{gpus}\", or fewer where the nodes have fewer NICs");
     Ok(vec![Draft::warn(detail).with(seen).fix(fix)])
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::checks::testing::{EFA, Pod, RDMA, alone, graph, table};
+    use crate::report::Status::{Ok, Skipped, Warn};
+
+    #[test]
+    fn table_of_statuses() {
+        let counts = |nics: &str, gpus: &str| {
+            graph(&format!(
+                "resources: {{limits: {{nvidia.com/gpu: {gpus}, rdma/ib: {nics}}}}}"
+            ))
+        };
+        table(
+            "rdma-count",
+            &[
+                ("one for each", counts("8", "8"), &[Ok, Ok]),
+                ("fewer", counts("2", "4"), &[Warn, Warn]),
+                ("more", counts("8", "4"), &[Warn, Warn]),
+                (
+                    "a placeholder",
+                    counts("\"${NICS}\"", "4"),
+                    &[Skipped, Skipped],
+                ),
+                (
+                    "GPUs not stated",
+                    graph("resources: {limits: {rdma/ib: 8}}"),
+                    &[Skipped, Skipped],
+                ),
+                (
+                    "a shared resource",
+                    graph("resources: {limits: {nvidia.com/gpu: 8, rdma/shared_ib: 1}}"),
+                    &[],
+                ),
+                ("another fabric", graph(EFA), &[]),
+                (
+                    "aggregated",
+                    alone(Pod::of(&RDMA.replace("ib: 1", "ib: 2"))),
+                    &[],
+                ),
+            ],
+        );
+    }
 }

@@ -21,8 +21,11 @@ check! {
 }
 
 fn run(scope: &WorkloadScope<'_>) -> Outcome {
-    scope.require_kv()?;
-    let (left, right) = scope.sides().ok_or_else(Skip::not_applicable)?;
+    scope.over_pairs(pair)
+}
+
+/// One pair of ends.
+fn pair(left: &Worker, right: &Worker) -> Outcome {
     let names = |w: &Worker| w.rdma_resources.keys().cloned().collect::<BTreeSet<_>>();
     let (a, b) = (names(left), names(right));
     if a.is_empty() && b.is_empty() {
@@ -40,9 +43,8 @@ fn run(scope: &WorkloadScope<'_>) -> Outcome {
             .collect::<Vec<_>>()
             .join(", ");
         format!(
-            "{} ({}) requests {}",
-            w.name,
-            w.role,
+            "{} requests {}",
+            w.called(),
             if set.is_empty() {
                 "none"
             } else {
@@ -64,4 +66,42 @@ fn run(scope: &WorkloadScope<'_>) -> Outcome {
             .with(evidence)
             .fix("request the same RDMA resource in both roles"),
     ])
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::checks::testing::{
+        GPU, MOCKER, Pod, RDMA, alone, encode_pd, graph, lines, table, two_sided,
+    };
+    use crate::report::Status::{Ok, Warn};
+
+    #[test]
+    fn table_of_statuses() {
+        table(
+            "rdma-resource-differs",
+            &[
+                ("the same", graph(RDMA), &[Ok]),
+                (
+                    "another count",
+                    two_sided(RDMA, &RDMA.replace("ib: 1", "ib: 8")),
+                    &[Ok],
+                ),
+                (
+                    "another name",
+                    two_sided(RDMA, &RDMA.replace("ib", "shared_ib")),
+                    &[Warn],
+                ),
+                ("only prefill", two_sided(RDMA, GPU), &[Warn]),
+                ("only decode", two_sided(GPU, RDMA), &[Warn]),
+                ("only encode", encode_pd(RDMA, GPU), &[Warn]),
+                ("neither", graph(GPU), &[]),
+                (
+                    "a mocker moves nothing",
+                    two_sided(&lines(&[RDMA, MOCKER]), MOCKER),
+                    &[],
+                ),
+                ("aggregated", alone(Pod::of(RDMA)), &[]),
+            ],
+        );
+    }
 }

@@ -2,7 +2,9 @@ use crate::check;
 use crate::checks::WorkerScope;
 use crate::checks::declare::{Draft, Outcome};
 use crate::manifest::quantity;
+use crate::manifest::workload::Engine;
 use crate::observed::Skip;
+use crate::report::SkipReason;
 
 check! {
     /// Shared memory of a disaggregated worker is smaller than the guide asks for.
@@ -29,42 +31,152 @@ const WANTED: u64 = 16 << 30;
 fn run(scope: &WorkerScope<'_>) -> Outcome {
     scope.require_kv()?;
     let worker = scope.worker;
-    let at = [worker.spot.evidence()];
     match (&worker.shm, &worker.shm_user_mount) {
-        (Some(size), _) => match quantity::bytes(size) {
-            Some(0) => {
-                let detail = "the operator's shared memory is switched off: /dev/shm is the runtime's 64 MiB";
-                Ok(vec![
-                    Draft::warn(detail)
-                        .with(at)
-                        .fix("set the shared memory size to 16Gi"),
-                ])
-            }
-            Some(bytes) if bytes < WANTED => {
-                let detail = format!(
-                    "shared memory is set to {size}; the Dynamo guides ask for 16Gi (TensorRT-LLM 80Gi)"
-                );
-                Ok(vec![
-                    Draft::warn(detail)
-                        .with(at)
-                        .fix("set the shared memory size to 16Gi or more"),
-                ])
-            }
-            Some(_) => Ok(vec![Draft::ok(format!("shared memory is set to {size}"))]),
-            None => Err(Skip::not_applicable()),
-        },
+        (Some(size), _) => sized(scope, size),
         (None, Some(mount)) if worker.by_operator => {
             let detail = format!(
                 "a volume ({mount}) is mounted on /dev/shm; the operator replaces it by its own 8Gi because no shared memory \
                  size is set"
             );
-            let fix = "set sharedMemory.size (v1alpha1) or sharedMemorySize (v1beta1) instead of mounting a volume";
-            Ok(vec![Draft::warn(detail).with(at).fix(fix)])
+            let fix = "set the operator's shared memory size instead of mounting a volume";
+            let at = [worker.shm_spot.as_ref().unwrap_or(&worker.spot).evidence()];
+            Ok(vec![
+                Draft::warn(detail).with(at).fix(fix).paste(lines(scope)),
+            ])
         }
-        (None, Some(_)) => Ok(vec![Draft::ok("a volume is mounted on /dev/shm")]),
+        // Without a limit, and with a limit of nothing, the memory of the container is the limit.
+        (None, Some(mount)) if matches!(mount.as_str(), "hostPath" | "no sizeLimit" | "0") => {
+            Ok(vec![Draft::ok("a volume is mounted on /dev/shm")])
+        }
+        (None, Some(mount)) => sized(scope, mount),
         (None, None) if worker.by_operator => Ok(vec![Draft::ok(
             "shared memory is the operator's default of 8Gi",
         )]),
         (None, None) => Err(Skip::not_applicable()),
+    }
+}
+
+/// A size that somebody wrote down.
+fn sized(scope: &WorkerScope<'_>, size: &str) -> Outcome {
+    let worker = scope.worker;
+    let (detail, fix) = match quantity::bytes(size) {
+        Some(0) => (
+            "the operator's shared memory is switched off: /dev/shm is the runtime's 64 MiB"
+                .to_owned(),
+            "set the shared memory size to 16Gi",
+        ),
+        Some(bytes) if bytes < WANTED => (
+            format!(
+                "shared memory is set to {size}; the Dynamo guides ask for 16Gi (TensorRT-LLM 80Gi)"
+            ),
+            "set the shared memory size to 16Gi or more",
+        ),
+        Some(_) => return Ok(vec![Draft::ok(format!("shared memory is set to {size}"))]),
+        None => {
+            let detail = format!("shared memory is set to {size}, which is no size");
+            return Err(Skip::new(SkipReason::Unresolved, detail));
+        }
+    };
+    let at = [worker.shm_spot.as_ref().unwrap_or(&worker.spot).evidence()];
+    Ok(vec![
+        Draft::warn(detail).with(at).fix(fix).paste(lines(scope)),
+    ])
+}
+
+/// The size that the guides ask for, where this API version keeps it.
+fn lines(scope: &WorkerScope<'_>) -> String {
+    let size = if scope.worker.engine == Some(Engine::Trtllm) {
+        "80Gi"
+    } else {
+        "16Gi"
+    };
+    let name = &scope.worker.name;
+    match scope.workload.api_version.as_str() {
+        "nvidia.com/v1alpha1" => {
+            format!("# under spec.services.{name}\nsharedMemory:\n  size: {size}")
+        }
+        "nvidia.com/v1beta1" => {
+            format!("# under spec.components[{name}]\nsharedMemorySize: {size}")
+        }
+        _ => format!(
+            "# the volume that is mounted on /dev/shm\nemptyDir:\n  medium: Memory\n  sizeLimit: {size}"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::checks::testing::{
+        GPU, Pod, alone, alpha, both, deployment, graph, lines, table, vllm,
+    };
+    use crate::report::Status::{Ok, Skipped, Warn};
+
+    #[test]
+    fn table_of_statuses() {
+        const MOUNT: &str = "volumeMounts: [{name: m, mountPath: /dev/shm}]";
+        let volume =
+            |size: &str| format!("volumes: [{{name: m, emptyDir: {{medium: Memory{size}}}}}]");
+        let size = |size: &str| both(Pod::of(GPU).component(&format!("sharedMemorySize: {size}")));
+        let started = lines(&[MOUNT, &vllm("[\"UCX\"]")]);
+        table(
+            "shm-small",
+            &[
+                ("as the guides ask", size("16Gi"), &[Ok, Ok]),
+                ("the operator's default", graph(GPU), &[Ok, Ok]),
+                ("v1alpha1", alpha("sharedMemory: {size: 80Gi}"), &[Ok, Ok]),
+                ("too small", size("8Gi"), &[Warn, Warn]),
+                ("switched off", size("\"0\""), &[Warn, Warn]),
+                (
+                    "v1alpha1, switched off",
+                    alpha("sharedMemory: {disabled: true}"),
+                    &[Warn, Warn],
+                ),
+                (
+                    "a mount that the operator replaces",
+                    both(Pod::of(MOUNT).spec(&volume(", sizeLimit: 64Gi"))),
+                    &[Warn, Warn],
+                ),
+                (
+                    "a mount and a size",
+                    both(
+                        Pod::of(MOUNT)
+                            .spec(&volume(""))
+                            .component("sharedMemorySize: 32Gi"),
+                    ),
+                    &[Ok, Ok],
+                ),
+                ("a placeholder", size("\"${SHM}\""), &[Skipped, Skipped]),
+                (
+                    "without the operator, a mount",
+                    deployment(&started, &volume(", sizeLimit: 64Gi")),
+                    &[Ok],
+                ),
+                (
+                    "without the operator, a mount without limit",
+                    deployment(&started, &volume("")),
+                    &[Ok],
+                ),
+                (
+                    "without the operator, a small mount",
+                    deployment(&started, &volume(", sizeLimit: 1Gi")),
+                    &[Warn],
+                ),
+                (
+                    "without the operator, a placeholder",
+                    deployment(&started, &volume(", sizeLimit: \"${SHM}\"")),
+                    &[Skipped],
+                ),
+                (
+                    "without the operator, nothing",
+                    deployment(&vllm("[\"UCX\"]"), ""),
+                    &[],
+                ),
+                (
+                    "aggregated",
+                    alone(Pod::of(GPU).component("sharedMemorySize: 1Gi")),
+                    &[],
+                ),
+            ],
+        );
     }
 }

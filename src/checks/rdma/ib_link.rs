@@ -4,6 +4,7 @@ use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
 use crate::facts::rdma::Port;
 use crate::observed::Skip;
+use crate::report::SkipReason;
 use crate::snapshot::evidence;
 
 check! {
@@ -32,9 +33,18 @@ fn run(container: &Container<'_>) -> Outcome {
         .iter()
         .filter(|p| granted.contains(&p.device))
         .collect();
-    if own.is_empty() {
+    if granted.is_empty() {
         // `ib-devices` says that there is nothing to judge.
         return Err(Skip::not_applicable());
+    }
+    let stateless = own.iter().all(|p| !p.active()) && own.iter().any(|p| p.state.is_empty());
+    if own.is_empty() || stateless {
+        let held: Vec<&str> = granted.iter().map(String::as_str).collect();
+        let detail = format!(
+            "no state of a port of {} is in what was read",
+            held.join(", ")
+        );
+        return Err(Skip::new(SkipReason::Unparsable, detail));
     }
     let lines: Vec<String> = own
         .iter()
@@ -92,5 +102,30 @@ mod tests {
             verdict("decode", "4: ACTIVE", ""),
             Err(Skip::not_applicable())
         );
+    }
+
+    #[test]
+    fn an_unread_answer_is_never_ok() {
+        let state = "/sys/class/infiniband/mlx5_0/ports/1/state: 4: ACTIVE";
+        let owner = "/sys/class/infiniband_verbs/uverbs0/ibdev: mlx5_0";
+        let all = [
+            (&ask::RDMA_PORTS, state),
+            (&ask::DEV_INFINIBAND, "uverbs0"),
+            (&ask::RDMA_UVERBS, owner),
+        ];
+        for left_out in 0..all.len() {
+            let mut answers = all.to_vec();
+            answers.remove(left_out);
+            let skip = outcome(run, &container("decode", &answers)).unwrap_err();
+            assert_eq!(skip.reason, SkipReason::NotCollected);
+        }
+        // A device that may be opened and of which no state was read is neither ACTIVE nor down.
+        let phys = "/sys/class/infiniband/mlx5_0/ports/1/phys_state: 5: LinkUp";
+        for ports in ["", phys, &state.replace("mlx5_0", "mlx5_1")] {
+            let mut answers = all;
+            answers[0].1 = ports;
+            let skip = outcome(run, &container("decode", &answers)).unwrap_err();
+            assert_eq!(skip.reason, SkipReason::Unparsable, "{ports:?}");
+        }
     }
 }

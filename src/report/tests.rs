@@ -1,0 +1,451 @@
+//! The roll-up: trust, what to fix first, counts, exit codes and the verdict in words.
+
+use super::*;
+use proptest::prelude::*;
+
+const REQUIRED: KvPath = KvPath::Required;
+
+/// A worker `p` or `d` of the workload at this position in the run.
+fn worker(ordinal: usize, role: &str) -> Target {
+    let position = usize::from(role != "prefill");
+    Target::workload(format!("g{ordinal}"), None, ordinal).worker(position, &role[..1], role)
+}
+
+fn finding(id: &'static str, status: Status, target: Target) -> Finding {
+    Finding {
+        id,
+        name: id.to_lowercase(),
+        status,
+        detail: format!("what {id} saw"),
+        target,
+        kv_path: REQUIRED,
+        evidence: vec![],
+        fix: None,
+        reason: (status == Status::Skipped).then_some(SkipReason::Unresolved),
+        paste: None,
+        causes: &[],
+        order: 0,
+        headline: "something is wrong".to_owned(),
+        minor: false,
+        follows: Vec::new(),
+    }
+}
+
+fn on(kv_path: KvPath, status: Status) -> Finding {
+    Finding {
+        kv_path,
+        ..finding("A", status, worker(1, "prefill"))
+    }
+}
+
+fn workload(ordinal: usize, disaggregated: bool) -> WorkloadReport {
+    WorkloadReport {
+        source: SourceRef {
+            path: "x.yaml".into(),
+            line: 1,
+        },
+        api_version: String::new(),
+        kind: String::new(),
+        name: format!("g{ordinal}"),
+        namespace: None,
+        framework: None,
+        disaggregated,
+        multinode: false,
+        trust: Trust::Unproven,
+        workers: vec![],
+        ordinal,
+    }
+}
+
+fn error(object: &str) -> InputError {
+    InputError {
+        object: object.into(),
+        message: "no permission".into(),
+    }
+}
+
+fn report(workloads: Vec<WorkloadReport>, checks: Vec<Finding>) -> Report {
+    Report::new("env", workloads, checks, vec![], vec![])
+}
+
+/// The fixes of one disaggregated graph.
+fn fixes(checks: Vec<Finding>) -> Vec<Fix> {
+    report(vec![workload(1, true)], checks).fix_first
+}
+
+fn ids(fixes: &[Fix]) -> Vec<(&str, Vec<&str>)> {
+    let below = |f: &Fix| f.consequences.iter().map(|c| c.id).collect();
+    fixes.iter().map(|f| (f.id, below(f))).collect()
+}
+
+#[test]
+fn trust_is_ordered_from_harmless_to_worst() {
+    let order = [
+        Trust::NotApplicable,
+        Trust::Trusted,
+        Trust::Unproven,
+        Trust::Untrusted,
+    ];
+    assert!(order.is_sorted());
+}
+
+#[test]
+fn trust_by_the_gravest_finding_on_the_kv_path() {
+    use KvPath::{Off, Required, Supporting};
+    use Status::{Fail, Ok, Skipped, Warn};
+    let cases = [
+        (vec![], Trust::Trusted),
+        (vec![on(Required, Ok)], Trust::Trusted),
+        (
+            vec![on(Required, Warn), on(Supporting, Warn)],
+            Trust::Trusted,
+        ),
+        (vec![on(Required, Skipped)], Trust::Unproven),
+        (
+            vec![on(Supporting, Skipped), on(Off, Skipped)],
+            Trust::Trusted,
+        ),
+        (vec![on(Off, Fail)], Trust::Unproven),
+        (vec![on(Supporting, Fail)], Trust::Untrusted),
+        (
+            vec![on(Required, Skipped), on(Required, Fail)],
+            Trust::Untrusted,
+        ),
+    ];
+    for (findings, trust) in cases {
+        assert_eq!(
+            Trust::judge(true, true, findings.iter()),
+            trust,
+            "{findings:?}"
+        );
+        let unproven = Trust::judge(true, false, findings.iter());
+        assert_eq!(unproven, trust.max(Trust::Unproven), "nothing was proven");
+        let aggregated = Trust::judge(false, true, findings.iter());
+        assert_eq!(aggregated, Trust::NotApplicable);
+    }
+    let mut off = on(Required, Skipped);
+    off.reason = Some(SkipReason::NotApplicable);
+    assert_eq!(Trust::judge(true, true, [off].iter()), Trust::Trusted);
+}
+
+fn any_finding() -> impl Strategy<Value = Finding> {
+    use Status::{Fail, Ok, Skipped, Warn};
+    let paths = [KvPath::Required, KvPath::Supporting, KvPath::Off];
+    (0..3usize, 0..4usize)
+        .prop_map(move |(path, status)| on(paths[path], [Ok, Skipped, Warn, Fail][status]))
+}
+
+proptest! {
+    #[test]
+    fn a_fail_never_improves_trust(
+        findings in proptest::collection::vec(any_finding(), 0..8),
+        path in 0..3usize,
+        at in any::<prop::sample::Index>(),
+        (disaggregated, proven) in any::<(bool, bool)>(),
+    ) {
+        let before = Trust::judge(disaggregated, proven, findings.iter());
+        let mut more = findings;
+        let at = at.index(more.len() + 1);
+        more.insert(at, on([KvPath::Required, KvPath::Supporting, KvPath::Off][path], Status::Fail));
+        prop_assert!(Trust::judge(disaggregated, proven, more.iter()) >= before);
+        if disaggregated {
+            prop_assert!(Trust::judge(disaggregated, proven, more.iter()) > Trust::Trusted);
+        }
+    }
+
+    #[test]
+    fn a_required_check_that_is_skipped_never_leaves_trusted(
+        mut findings in proptest::collection::vec(any_finding(), 0..8),
+        turned in any::<prop::sample::Index>(),
+        reason in 1..10usize,
+    ) {
+        findings.push(on(KvPath::Required, Status::Ok));
+        let required: Vec<usize> = (0..findings.len()).filter(|i| findings[*i].kv_path == REQUIRED).collect();
+        let finding = &mut findings[required[turned.index(required.len())]];
+        finding.status = Status::Skipped;
+        finding.reason = Some([
+            SkipReason::NotApplicable, SkipReason::NotSelected, SkipReason::NotCollected, SkipReason::NotFound,
+            SkipReason::Denied, SkipReason::NoShell, SkipReason::Timeout, SkipReason::ConnectionLost,
+            SkipReason::Unparsable, SkipReason::Unresolved,
+        ][reason]);
+        prop_assert!(Trust::judge(true, true, findings.iter()) > Trust::Trusted);
+    }
+
+    #[test]
+    fn order_of_findings_does_not_matter(
+        findings in proptest::collection::vec(any_finding(), 0..8),
+        (disaggregated, proven) in any::<(bool, bool)>(),
+    ) {
+        let forwards = Trust::judge(disaggregated, proven, findings.iter());
+        prop_assert_eq!(forwards, Trust::judge(disaggregated, proven, findings.iter().rev()));
+    }
+}
+
+#[test]
+fn the_worst_workload_decides_and_each_answers_for_itself() {
+    let fail = finding("A", Status::Fail, worker(2, "decode"));
+    let found = report(
+        vec![workload(1, true), workload(2, true), workload(3, false)],
+        vec![fail],
+    );
+    let each: Vec<Trust> = found.workloads.iter().map(|w| w.trust).collect();
+    assert_eq!(
+        each,
+        [Trust::Unproven, Trust::Untrusted, Trust::NotApplicable]
+    );
+    assert_eq!(found.trust, Trust::Untrusted);
+}
+
+#[test]
+fn what_was_not_read_is_not_harmless() {
+    assert_eq!(report(vec![], vec![]).trust, Trust::Unproven);
+    let aggregated = || vec![workload(1, false)];
+    assert_eq!(report(aggregated(), vec![]).trust, Trust::NotApplicable);
+    let unread = Report::new("env", aggregated(), vec![], vec![error("x.yaml")], vec![]);
+    assert_eq!(unread.trust, Trust::Unproven);
+}
+
+#[test]
+fn a_cause_stands_above_what_follows_from_it() {
+    let cause = |status, target| Finding {
+        causes: &["B", "env:C"],
+        ..finding("A", status, target)
+    };
+    let named = Finding {
+        name: "env:C".into(),
+        ..finding("ENV", Status::Warn, worker(1, "prefill"))
+    };
+    let effect = |target| finding("B", Status::Warn, target);
+    let (p, d) = (worker(1, "prefill"), worker(1, "decode"));
+
+    let found = fixes(vec![
+        effect(p.clone()),
+        cause(Status::Warn, p.clone()),
+        named,
+    ]);
+    assert_eq!(ids(&found), [("A", vec!["B", "ENV"])]);
+    // On the other worker it is a fault of its own, on the whole workload it is not.
+    let found = fixes(vec![cause(Status::Warn, p.clone()), effect(d)]);
+    assert_eq!(ids(&found), [("A", vec![]), ("B", vec![])]);
+    let whole = Target::workload("g1", None, 1);
+    let found = fixes(vec![cause(Status::Warn, whole), effect(p.clone())]);
+    assert_eq!(ids(&found), [("A", vec!["B"])]);
+    // So it is in another workload.
+    let found = fixes(vec![
+        cause(Status::Warn, p.clone()),
+        effect(worker(2, "prefill")),
+    ]);
+    assert_eq!(ids(&found), [("A", vec![]), ("B", vec![])]);
+    // A harmless cause explains nothing, and a warning does not explain a fail.
+    let found = fixes(vec![cause(Status::Ok, p.clone()), effect(p.clone())]);
+    assert_eq!(ids(&found), [("B", vec![])]);
+    let worse = finding("B", Status::Fail, p.clone());
+    let found = fixes(vec![cause(Status::Warn, p), worse]);
+    assert_eq!(ids(&found), [("B", vec![]), ("A", vec![])]);
+}
+
+#[test]
+fn a_chain_ends_at_its_first_cause() {
+    // The first cause was seen on a machine, so the lines to paste come from the manifest side of the chain.
+    let p = || worker(1, "prefill");
+    let first = Finding {
+        causes: &["B"],
+        ..finding(
+            "A",
+            Status::Fail,
+            Target {
+                kind: TargetKind::Pod,
+                ..p()
+            },
+        )
+    };
+    let second = Finding {
+        causes: &["C"],
+        paste: Some("lines".into()),
+        ..finding("B", Status::Fail, p())
+    };
+    let third = finding("C", Status::Warn, p());
+    let found = fixes(vec![third, second, first]);
+    assert_eq!(ids(&found), [("A", vec!["B", "C"])]);
+    assert_eq!(
+        found[0].paste.as_deref(),
+        Some("lines"),
+        "from what follows"
+    );
+}
+
+#[test]
+fn the_same_fault_on_two_workers_is_one_entry() {
+    let twice = |d: &str| {
+        let other = Finding {
+            detail: d.into(),
+            ..finding("A", Status::Warn, worker(1, "decode"))
+        };
+        fixes(vec![
+            finding("A", Status::Warn, worker(1, "prefill")),
+            other,
+        ])
+    };
+    let found = twice("what A saw");
+    assert_eq!(ids(&found), [("A", vec![])]);
+    assert_eq!(found[0].also, [worker(1, "decode")]);
+    assert_eq!(twice("something else").len(), 2);
+
+    let elsewhere = finding("A", Status::Warn, worker(2, "prefill"));
+    let found = fixes(vec![
+        finding("A", Status::Warn, worker(1, "prefill")),
+        elsewhere,
+    ]);
+    assert_eq!(found.len(), 2, "another workload is fixed in another place");
+}
+
+#[test]
+fn fails_come_first_then_what_carries_kv() {
+    let off = |id, status| Finding {
+        kv_path: KvPath::Off,
+        ..finding(id, status, worker(1, "prefill"))
+    };
+    let checks = vec![
+        off("A", Status::Warn),
+        finding("B", Status::Warn, worker(1, "decode")),
+        finding("C", Status::Warn, worker(1, "prefill")),
+        off("D", Status::Fail),
+        finding("E", Status::Fail, worker(1, "decode")),
+        finding("F", Status::Ok, worker(1, "prefill")),
+        finding("G", Status::Skipped, worker(1, "prefill")),
+    ];
+    let order: Vec<&str> = fixes(checks).iter().map(|f| f.id).collect();
+    assert_eq!(order, ["E", "D", "C", "B", "A"]);
+}
+
+#[test]
+fn counts_and_coverage() {
+    use Status::{Fail, Ok, Skipped, Warn};
+    let mut checks: Vec<Finding> = [Ok, Ok, Ok, Warn, Warn, Fail, Skipped]
+        .map(|status| on(REQUIRED, status))
+        .into();
+    checks.push(Finding {
+        reason: Some(SkipReason::NotApplicable),
+        ..on(REQUIRED, Skipped)
+    });
+    let found = report(vec![workload(1, true)], checks);
+    let counts = Counts {
+        ok: 3,
+        warn: 2,
+        fail: 1,
+        skipped: 2,
+    };
+    assert_eq!(found.counts, counts);
+    let coverage = Coverage {
+        observed: 6,
+        applicable: 7,
+    };
+    assert_eq!(
+        found.coverage, coverage,
+        "what does not apply is not asked for"
+    );
+}
+
+#[test]
+fn exit_codes_where_rules_meet() {
+    use Status::{Fail, Ok, Warn};
+    let code = |status, errors: Vec<InputError>, strict, require_trusted| {
+        let checks = vec![on(REQUIRED, status)];
+        Report::new("env", vec![workload(1, true)], checks, errors, vec![])
+            .exit_code(strict, require_trusted)
+    };
+    let unread = || vec![error("x.yaml")];
+    let cases = [
+        (Ok, vec![], false, false, ExitCode::Ok),
+        (Ok, vec![], true, false, ExitCode::Ok),
+        (Ok, vec![], false, true, ExitCode::NotTrusted),
+        (Warn, vec![], false, false, ExitCode::Ok),
+        (Warn, vec![], true, false, ExitCode::Failed),
+        (Warn, vec![], false, true, ExitCode::NotTrusted),
+        (Warn, vec![], true, true, ExitCode::Failed),
+        (Fail, vec![], false, false, ExitCode::Failed),
+        (Fail, vec![], false, true, ExitCode::Failed),
+        (Ok, unread(), false, false, ExitCode::CouldNotRun),
+        (Fail, unread(), true, true, ExitCode::CouldNotRun),
+    ];
+    for (status, errors, strict, require_trusted, expected) in cases {
+        let found = code(status, errors.clone(), strict, require_trusted);
+        assert_eq!(
+            found, expected,
+            "{status} {errors:?} {strict} {require_trusted}"
+        );
+    }
+    // Nothing to trust is not trusted: a pipeline that asks for trust asked about something else.
+    let aggregated = report(vec![workload(1, false)], vec![]);
+    assert_eq!(aggregated.exit_code(false, true), ExitCode::NotTrusted);
+    let numbers: Vec<i32> = ExitCode::ALL.iter().map(|c| *c as i32).collect();
+    assert_eq!(numbers, [0, 1, 2, 3, 4]);
+}
+
+#[test]
+fn the_verdict_is_one_sentence() {
+    let one = |disaggregated, checks| report(vec![workload(1, disaggregated)], checks).verdict;
+    let at = |status| vec![finding("A", status, worker(1, "prefill"))];
+    let cases = [
+        (
+            report(vec![], vec![]).verdict,
+            "No Dynamo worker was found in the input, so nothing can be said about its interconnect.",
+        ),
+        (
+            one(false, vec![]),
+            "g1 is aggregated: no KV cache leaves a worker, so there is no disaggregated path to trust.",
+        ),
+        (
+            one(true, vec![]),
+            "Disaggregated serving with g1 is not proven: nothing on its KV path failed, and no transfer was observed.",
+        ),
+        (
+            one(true, at(Status::Warn)),
+            "Disaggregated serving with g1 is not proven: nothing on its KV path failed, and no transfer was observed; \
+             look first at: something is wrong (on g1/p).",
+        ),
+        (
+            one(true, at(Status::Fail)),
+            "Disaggregated serving with g1 cannot be trusted; fix first: something is wrong (on g1/p).",
+        ),
+        (
+            report(
+                vec![workload(1, true), workload(2, false), workload(3, true)],
+                at(Status::Fail),
+            )
+            .verdict,
+            "Of 3 deployments: 1 cannot be trusted, 1 not proven (no transfer was observed), 1 aggregated (no KV path); \
+             fix first: something is wrong (on g1/p).",
+        ),
+        (
+            Report::new("env", vec![], vec![], vec![error("x.yaml")], vec![]).verdict,
+            "No Dynamo worker was found in the input, so nothing can be said about its interconnect; x.yaml could not be \
+             read.",
+        ),
+        (
+            Report::new(
+                "env",
+                vec![],
+                vec![],
+                vec![error("x"), error("y"), error("z")],
+                vec![],
+            )
+            .verdict,
+            "No Dynamo worker was found in the input, so nothing can be said about its interconnect; x could not be read \
+             (and 2 more).",
+        ),
+    ];
+    for (verdict, expected) in cases {
+        assert_eq!(verdict, expected);
+    }
+}
+
+#[test]
+fn a_proven_lane_is_said() {
+    let mut proven = workload(1, true);
+    proven.trust = Trust::Trusted;
+    assert_eq!(
+        verdict(Trust::Trusted, &[proven], &[], &[], &[]),
+        "Disaggregated serving with g1 can be trusted: the lane of every pair was proven."
+    );
+}

@@ -1,0 +1,99 @@
+//! The verdict of a run in words.
+
+use super::{Fix, InputError, Probed, Status, Trust, WorkloadReport};
+
+/// One plain sentence for the whole run.
+pub(super) fn verdict(
+    trust: Trust,
+    workloads: &[WorkloadReport],
+    targets: &[Probed],
+    fixes: &[Fix],
+    errors: &[InputError],
+) -> String {
+    let mut out = match workloads {
+        [] if !targets.is_empty() => about_targets(targets),
+        [] => {
+            "No Dynamo worker was found in the input, so nothing can be said about its interconnect"
+                .to_owned()
+        }
+        [one] => about_one(one),
+        many => about_many(many),
+    };
+    if let Some(first) = fixes.first() {
+        let lead = match (first.status, trust) {
+            (Status::Fail, _) => "; fix first: ",
+            _ => "; look first at: ",
+        };
+        out.push_str(lead);
+        let file = first
+            .evidence
+            .iter()
+            .find_map(|e| e.path.as_deref())
+            .filter(|_| workloads.len() > 1);
+        out.push_str(&first.headline);
+        out.push_str(&format!(" (on {}", first.target));
+        if let Some(file) = file {
+            out.push_str(&format!(" in {file}"));
+        }
+        out.push(')');
+    }
+    if let [first, rest @ ..] = errors {
+        out.push_str(&format!("; {} could not be read", first.object));
+        if !rest.is_empty() {
+            out.push_str(&format!(" (and {} more)", rest.len()));
+        }
+    }
+    out.push('.');
+    out
+}
+
+fn about_one(w: &WorkloadReport) -> String {
+    let name = &w.name;
+    match w.trust {
+        Trust::NotApplicable => {
+            format!(
+                "{name} is aggregated: no KV cache leaves a worker, so there is no disaggregated path to trust"
+            )
+        }
+        Trust::Trusted => {
+            format!(
+                "Disaggregated serving with {name} can be trusted: the lane of every pair was proven"
+            )
+        }
+        Trust::Unproven => format!(
+            "Disaggregated serving with {name} is not proven: nothing on its KV path failed, and no transfer was observed"
+        ),
+        Trust::Untrusted => format!("Disaggregated serving with {name} cannot be trusted"),
+    }
+}
+
+/// What can be said of ends alone.
+fn about_targets(targets: &[Probed]) -> String {
+    let bad = targets.iter().filter(|t| t.trust == Trust::Untrusted).count();
+    match targets {
+        [one] if bad == 1 => format!("KV cache cannot travel fast through {}", one.target),
+        [one] if one.trust == Trust::NotApplicable => {
+            format!("{} is aggregated: no KV cache leaves it", one.target)
+        }
+        [one] => format!("Nothing on the KV path failed on {}; one end alone proves no lane", one.target),
+        many if bad > 0 => format!("KV cache cannot travel fast through {bad} of {} containers", many.len()),
+        many => format!("Nothing on the KV path failed on {} containers; no transfer was observed", many.len()),
+    }
+}
+
+fn about_many(workloads: &[WorkloadReport]) -> String {
+    let count = |t: Trust| workloads.iter().filter(|w| w.trust == t).count();
+    let phrases = [
+        (Trust::Untrusted, "cannot be trusted"),
+        (Trust::Unproven, "not proven (no transfer was observed)"),
+        (Trust::Trusted, "trusted"),
+        (Trust::NotApplicable, "aggregated (no KV path)"),
+    ];
+    let parts: Vec<String> = phrases
+        .iter()
+        .map(|(t, words)| (count(*t), words))
+        .filter(|(n, _)| *n > 0)
+        .map(|(n, words)| format!("{n} {words}"))
+        .collect();
+    format!("Of {} deployments: {}", workloads.len(), parts.join(", "))
+}
