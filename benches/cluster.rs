@@ -18,14 +18,14 @@ use dynamo_interconnect_check::cluster::pods::{by_selector, of_deployment};
 use dynamo_interconnect_check::cluster::run::{Answer, Schedule, side_by_side};
 use dynamo_interconnect_check::probe::exec_end::End;
 use dynamo_interconnect_check::probe::pod_exec::{ExecTarget, Limits, run_script};
+use fake::cluster::FakeCluster;
+use fake::kubelet::Exec;
+use fake::pod::FakePod;
 use std::io::{BufRead, BufReader};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use fake::cluster::FakeCluster;
-use fake::kubelet::Exec;
-use fake::pod::FakePod;
 
 /// How long each exec takes in the pod.
 const EXEC: Duration = Duration::from_millis(50);

@@ -454,8 +454,14 @@ pasted! {
 pub static TOLD: &[&Ask] = &[&TARGET, &POD_SPEC];
 
 /// Whether the target was reached, and as what.
-pub static TARGET: Ask =
-    ask("target", "the target itself", Kind::Told, KB, Nothing, "whether there was anything to read");
+pub static TARGET: Ask = ask(
+    "target",
+    "the target itself",
+    Kind::Told,
+    KB,
+    Nothing,
+    "whether there was anything to read",
+);
 
 /// What the pod spec says of the container: `limit: NAME=QUANTITY`, `privileged:`, `capabilities:`, `host-network:`, then
 /// `NAME=value` or `NAME<-reference` for catalogued variables.
@@ -517,7 +523,10 @@ pub fn for_paste(name: &str) -> Option<&'static Ask> {
 
 /// The short words for pasted outputs, for error messages.
 pub fn paste_names() -> impl Iterator<Item = &'static str> {
-    PASTE_NAMES.iter().map(|(word, _)| *word).chain(PASTED.iter().map(|ask| ask.id))
+    PASTE_NAMES
+        .iter()
+        .map(|(word, _)| *word)
+        .chain(PASTED.iter().map(|ask| ask.id))
 }
 
 /// The ask with this id.

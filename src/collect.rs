@@ -25,9 +25,16 @@ const PASTE_LIMIT: u64 = 16 << 20;
 pub fn script(deadline: Duration) -> Script {
     let names: Vec<&str> = catalogue::all().map(|variable| variable.name).collect();
     // Two random hash states: new for every run, so that no file in a container can hold it.
-    let nonce: String = (0..2).map(|_| format!("{:016x}", RandomState::new().hash_one(0u8))).collect();
+    let nonce: String = (0..2)
+        .map(|_| format!("{:016x}", RandomState::new().hash_one(0u8)))
+        .collect();
     let inside = deadline.saturating_sub(MARGIN).max(Duration::from_secs(1));
-    let options = Options { variables: &names, nonce: &nonce, deadline: inside, root: "" };
+    let options = Options {
+        variables: &names,
+        nonce: &nonce,
+        deadline: inside,
+        root: "",
+    };
     Script::new(ask::ALL, &options).expect("32 hexadecimal digits are a nonce")
 }
 
@@ -55,22 +62,36 @@ pub fn pasted(inputs: &[(String, std::path::PathBuf)]) -> (Snapshot, Vec<InputEr
             let known: Vec<&str> = ask::paste_names().collect();
             errors.push(InputError {
                 object: sanitise::line(name, 100),
-                message: format!("no output is known by this name; the names are {}", known.join(", ")),
+                message: format!(
+                    "no output is known by this name; the names are {}",
+                    known.join(", ")
+                ),
             });
             continue;
         };
         match read_pasted(path) {
             Ok(text) => _ = answers.insert(ask.id.to_owned(), Answer::Text(text)),
-            Err(message) => errors.push(InputError { object: path.display().to_string(), message }),
+            Err(message) => errors.push(InputError {
+                object: path.display().to_string(),
+                message,
+            }),
         }
     }
-    (Snapshot { place: Place::host("pasted outputs"), answers }, errors)
+    (
+        Snapshot {
+            place: Place::host("pasted outputs"),
+            answers,
+        },
+        errors,
+    )
 }
 
 fn read_pasted(path: &Path) -> Result<String, String> {
     let file = std::fs::File::open(path).map_err(|e| format!("cannot be read: {e}"))?;
     let mut bytes = Vec::new();
-    file.take(PASTE_LIMIT + 1).read_to_end(&mut bytes).map_err(|e| format!("cannot be read: {e}"))?;
+    file.take(PASTE_LIMIT + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|e| format!("cannot be read: {e}"))?;
     if bytes.len() as u64 > PASTE_LIMIT {
         return Err("is larger than 16 MiB: paste the output of one command".to_owned());
     }
@@ -84,15 +105,25 @@ fn reached(answers: &mut BTreeMap<String, Answer>, how: &str) {
 
 /// A snapshot of a target that could not be reached: every answer is missing for that reason.
 fn unreached(place: Place, asks: &[&'static Ask], why: &Skip) -> Snapshot {
-    let missing = || Answer::Missing { reason: why.reason, detail: why.detail.clone() };
-    let answers = asks.iter().chain([&&ask::TARGET]).map(|ask| (ask.id.to_owned(), missing())).collect();
+    let missing = || Answer::Missing {
+        reason: why.reason,
+        detail: why.detail.clone(),
+    };
+    let answers = asks
+        .iter()
+        .chain([&&ask::TARGET])
+        .map(|ask| (ask.id.to_owned(), missing()))
+        .collect();
     Snapshot { place, answers }
 }
 
 /// Containers over the Kubernetes API.
 #[cfg(feature = "cluster")]
 pub mod pods {
-    use super::{Answer, BTreeMap, Duration, Place, Skip, SkipReason, Snapshot, ask, reached, script, unreached};
+    use super::{
+        Answer, BTreeMap, Duration, Place, Skip, SkipReason, Snapshot, ask, reached, script,
+        unreached,
+    };
     use crate::cluster::connect::Cluster;
     use crate::cluster::project::{Container, EnvValue, Pod};
     use crate::cluster::run::{self, Schedule, side_by_side};
@@ -137,7 +168,10 @@ pub mod pods {
                         return unreached(place, &script.asks, &why);
                     }
                 };
-                let place = Place { container: Some(found.name.clone()), ..place };
+                let place = Place {
+                    container: Some(found.name.clone()),
+                    ..place
+                };
                 let at = ExecTarget {
                     namespace: pod.namespace.clone(),
                     pod: pod.name.clone(),
@@ -148,21 +182,32 @@ pub mod pods {
                     let why = end.skip(&at).unwrap_or_else(Skip::not_applicable);
                     return unreached(place, &script.asks, &why);
                 }
-                let limits = Limits { deadline: schedule.each, stdout: frames::MAX_OUTPUT, ..Limits::default() };
+                let limits = Limits {
+                    deadline: schedule.each,
+                    stdout: frames::MAX_OUTPUT,
+                    ..Limits::default()
+                };
                 let outcome = run_script(&client, &at, &script.text, &limits).await;
                 let lost = outcome.end.skip(&at);
                 if let (Some(why), true) = (&lost, outcome.stdout.is_empty()) {
                     return unreached(place, &script.asks, why);
                 }
-                let nothing = Skip::new(SkipReason::Unparsable, format!("the probe in {at} ended early: {}", outcome.end));
-                let mut answers = frames::read(&script, &outcome.stdout, lost.as_ref().unwrap_or(&nothing));
+                let nothing = Skip::new(
+                    SkipReason::Unparsable,
+                    format!("the probe in {at} ended early: {}", outcome.end),
+                );
+                let mut answers =
+                    frames::read(&script, &outcome.stdout, lost.as_ref().unwrap_or(&nothing));
                 reached(&mut answers, &at.to_string());
                 answers.insert(ask::POD_SPEC.id.to_owned(), Answer::Text(spec(pod, found)));
                 Snapshot { place, answers }
             }
         };
         let names: Vec<String> = places.iter().map(|p| p.pod.clone()).collect();
-        let answers = side_by_side(wanted, patient(schedule), work, |index, _| done(&names[index])).await;
+        let answers = side_by_side(wanted, patient(schedule), work, |index, _| {
+            done(&names[index])
+        })
+        .await;
         places
             .into_iter()
             .zip(answers)
@@ -182,7 +227,10 @@ pub mod pods {
 
     /// The exec keeps its own deadline and reports partial output; the scheduler's is only the safety net behind it.
     fn patient(schedule: Schedule) -> Schedule {
-        Schedule { each: schedule.each + Duration::from_secs(5), ..schedule }
+        Schedule {
+            each: schedule.each + Duration::from_secs(5),
+            ..schedule
+        }
     }
 
     fn place(wanted: &Wanted) -> Place {
@@ -215,7 +263,10 @@ pub mod pods {
             out.push_str(&format!("limit: {name}={quantity}\n"));
         }
         out.push_str(&format!("privileged: {}\n", container.security.privileged));
-        out.push_str(&format!("capabilities: {}\n", container.security.capabilities.join(",")));
+        out.push_str(&format!(
+            "capabilities: {}\n",
+            container.security.capabilities.join(",")
+        ));
         out.push_str(&format!("host-network: {}\n", pod.host_network));
         for line in lines.values() {
             out.push_str(line);

@@ -523,8 +523,17 @@ impl Report {
             Trust::NotApplicable
         };
         // The pods of a workload count through it; without a workload each target speaks for itself.
-        let alone = targets.iter().filter(|_| workloads.is_empty()).map(|t| t.trust);
-        let trust = workloads.iter().map(|w| w.trust).chain(alone).max().unwrap_or(floor).max(floor);
+        let alone = targets
+            .iter()
+            .filter(|_| workloads.is_empty())
+            .map(|t| t.trust);
+        let trust = workloads
+            .iter()
+            .map(|w| w.trust)
+            .chain(alone)
+            .max()
+            .unwrap_or(floor)
+            .max(floor);
         let mut counts = Counts::default();
         let mut coverage = Coverage::default();
         for finding in &checks {
@@ -623,7 +632,10 @@ fn probed(checks: &[Finding]) -> Vec<Probed> {
         .filter(|own| matches!(own[0].target.kind, TargetKind::Pod | TargetKind::Host))
         .map(|own| {
             let moves_kv = own[0].target.role.as_deref() != Some("agg");
-            Probed { target: own[0].target.clone(), trust: Trust::judge(moves_kv, false, own.iter()) }
+            Probed {
+                target: own[0].target.clone(),
+                trust: Trust::judge(moves_kv, false, own.iter()),
+            }
         })
         .collect()
 }

@@ -26,7 +26,17 @@ const LAYERS: &[(u8, &[&str])] = &[
     ),
     (1, &["manifest", "facts"]),
     (2, &["judge", "checks"]),
-    (3, &["input", "kustomize", "probe", "bundle", "cluster", "collect"]),
+    (
+        3,
+        &[
+            "input",
+            "kustomize",
+            "probe",
+            "bundle",
+            "cluster",
+            "collect",
+        ],
+    ),
     (4, &["render"]),
     (5, &["cli"]),
 ];

@@ -63,7 +63,9 @@ pub(super) struct TargetArguments {
 
 fn name_and_file(text: &str) -> Result<(String, PathBuf), String> {
     match text.split_once('=') {
-        Some((name, file)) if !name.is_empty() && !file.is_empty() => Ok((name.to_owned(), file.into())),
+        Some((name, file)) if !name.is_empty() && !file.is_empty() => {
+            Ok((name.to_owned(), file.into()))
+        }
         _ => Err("write NAME=FILE, for instance topo=topo.txt".to_owned()),
     }
 }
@@ -85,30 +87,56 @@ impl Arguments {
         }
         let mut collected = self.collect(each);
         if let Some(path) = &self.save {
-            let recording = Bundle { format: bundle::FORMAT, snapshots: collected.snapshots.clone() };
+            let recording = Bundle {
+                format: bundle::FORMAT,
+                snapshots: collected.snapshots.clone(),
+            };
             if let Err(error) = bundle::write(path, &recording) {
-                collected.errors.push(InputError { object: path.display().to_string(), message: error.to_string() });
+                collected.errors.push(InputError {
+                    object: path.display().to_string(),
+                    message: error.to_string(),
+                });
             }
         }
         let findings = checks::run(&Inventory::default(), &collected.snapshots);
-        let report = Report::new("node", Vec::new(), findings, collected.errors, collected.notes);
+        let report = Report::new(
+            "node",
+            Vec::new(),
+            findings,
+            collected.errors,
+            collected.notes,
+        );
         self.report.finish(&report)
     }
 
     fn collect(&self, each: Duration) -> Collected {
         if !self.input.is_empty() {
             let (snapshot, errors) = collect::pasted(&self.input);
-            let snapshots = if snapshot.answers.is_empty() { Vec::new() } else { vec![snapshot] };
-            return Collected { snapshots, errors, ..Collected::default() };
+            let snapshots = if snapshot.answers.is_empty() {
+                Vec::new()
+            } else {
+                vec![snapshot]
+            };
+            return Collected {
+                snapshots,
+                errors,
+                ..Collected::default()
+            };
         }
         if let Some(path) = &self.from {
             return match bundle::read(path) {
-                Ok(recording) => Collected { snapshots: recording.snapshots, ..Collected::default() },
+                Ok(recording) => Collected {
+                    snapshots: recording.snapshots,
+                    ..Collected::default()
+                },
                 Err(error) => Collected::error(path.display().to_string(), error.to_string()),
             };
         }
         if self.targets.pod.is_empty() && self.targets.selector.is_none() {
-            return Collected { snapshots: vec![collect::host(each)], ..Collected::default() };
+            return Collected {
+                snapshots: vec![collect::host(each)],
+                ..Collected::default()
+            };
         }
         self.targets.probe()
     }
@@ -116,7 +144,10 @@ impl Arguments {
 
 impl Collected {
     pub(super) fn error(object: String, message: String) -> Self {
-        Self { errors: vec![InputError { object, message }], ..Self::default() }
+        Self {
+            errors: vec![InputError { object, message }],
+            ..Self::default()
+        }
     }
 }
 
@@ -139,7 +170,10 @@ impl TargetArguments {
                 runtime.shutdown_background();
                 collected
             }
-            Err(error) => Collected::error("pods".to_owned(), format!("cannot start the runtime: {error}")),
+            Err(error) => Collected::error(
+                "pods".to_owned(),
+                format!("cannot start the runtime: {error}"),
+            ),
         }
     }
 
@@ -149,21 +183,31 @@ impl TargetArguments {
             Ok(cluster) => cluster,
             Err(message) => return Collected::error("Kubernetes API".to_owned(), message),
         };
-        let namespace = self.namespace.clone().unwrap_or_else(|| cluster.namespace.clone());
+        let namespace = self
+            .namespace
+            .clone()
+            .unwrap_or_else(|| cluster.namespace.clone());
         let mut collected = Collected::default();
         let wanted = self.wanted(&cluster, &namespace, &mut collected).await;
         let needs = [access::GET_EXEC, access::CREATE_EXEC];
         if !wanted.is_empty()
-            && let Some(message) = access::missing(&namespace, &access::review(&cluster, Some(&namespace), &needs).await)
+            && let Some(message) = access::missing(
+                &namespace,
+                &access::review(&cluster, Some(&namespace), &needs).await,
+            )
         {
-            collected.notes.push(Note { object: "access".to_owned(), message });
+            collected.notes.push(Note {
+                object: "access".to_owned(),
+                message,
+            });
         }
         let schedule = Schedule {
             parallel: self.parallel,
             each: Duration::from_secs(self.timeout),
             all: Duration::from_secs(self.deadline),
         };
-        let bar = super::progress::Bar::new("probing", wanted.iter().map(|w| w.name.1.clone()).collect());
+        let bar =
+            super::progress::Bar::new("probing", wanted.iter().map(|w| w.name.1.clone()).collect());
         let done = |name: &str| bar.done(name);
         collected.snapshots =
             collect::pods::probe(&cluster, wanted, self.container.as_deref(), schedule, done).await;
@@ -180,7 +224,9 @@ impl TargetArguments {
             interactive: std::io::stdin().is_terminal(),
             ..connect::Options::default()
         };
-        connect::connect(&options, &Surroundings::of_process()).await.map_err(|error| error.to_string())
+        connect::connect(&options, &Surroundings::of_process())
+            .await
+            .map_err(|error| error.to_string())
     }
 
     /// The chosen pods, each with what the API says of it.
@@ -202,13 +248,18 @@ impl TargetArguments {
                 Err(error) => Err(Skip::new(SkipReason::NotFound, error.to_string())),
             };
             let name = crate::sanitise::line(name, 253);
-            wanted.push(collect::pods::Wanted { name: (namespace.to_owned(), name), pod });
+            wanted.push(collect::pods::Wanted {
+                name: (namespace.to_owned(), name),
+                pod,
+            });
         }
         if let Some(selector) = &self.selector {
             match pods::by_selector(cluster, namespace, selector, &catalogued).await {
                 Ok(found) if found.is_empty() => collected.errors.push(InputError {
                     object: crate::sanitise::line(selector, 200),
-                    message: format!("no pod in namespace {namespace} matches this selector; check -l and -n"),
+                    message: format!(
+                        "no pod in namespace {namespace} matches this selector; check -l and -n"
+                    ),
                 }),
                 Ok(found) => wanted.extend(found.into_iter().map(|pod| collect::pods::Wanted {
                     name: (pod.namespace.clone(), pod.name.clone()),

@@ -15,16 +15,24 @@ impl Bar {
     pub(super) fn new(doing: &'static str, targets: Vec<String>) -> Self {
         let bar = ProgressBar::new(targets.len() as u64);
         let template = "{prefix} {pos} of {len} {wide_bar} {elapsed} {msg}";
-        bar.set_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()));
+        bar.set_style(
+            ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()),
+        );
         bar.set_prefix(doing);
         bar.enable_steady_tick(Duration::from_millis(200));
-        Self { bar, waiting: Mutex::new(targets) }
+        Self {
+            bar,
+            waiting: Mutex::new(targets),
+        }
     }
 
     /// One target is done. The last few that are still out are named.
     pub(super) fn done(&self, name: &str) {
         const NAMED: usize = 3;
-        let mut waiting = self.waiting.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut waiting = self
+            .waiting
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         waiting.retain(|other| other != name);
         if waiting.len() <= NAMED {
             self.bar.set_message(waiting.join(", "));

@@ -7,10 +7,10 @@
 //! Writing the script and reading the frames is pure; only `local` starts a process. A pod's exec takes the same script
 //! and its output the same reader.
 
-pub mod frames;
-pub mod local;
-pub mod script;
 #[cfg(feature = "cluster")]
 pub mod exec_end;
+pub mod frames;
+pub mod local;
 #[cfg(feature = "cluster")]
 pub mod pod_exec;
+pub mod script;

@@ -419,8 +419,7 @@ fn the_verdict_is_one_sentence() {
         ),
         (
             Report::new("env", vec![], vec![], vec![error("x.yaml")], vec![]).verdict,
-            "No Dynamo worker was found in the input, so nothing can be said about its interconnect; x.yaml could not be \
-             read.",
+            "Nothing could be judged; x.yaml could not be read.",
         ),
         (
             Report::new(
@@ -431,8 +430,7 @@ fn the_verdict_is_one_sentence() {
                 vec![],
             )
             .verdict,
-            "No Dynamo worker was found in the input, so nothing can be said about its interconnect; x could not be read \
-             (and 2 more).",
+            "Nothing could be judged; x could not be read (and 2 more).",
         ),
     ];
     for (verdict, expected) in cases {

@@ -12,6 +12,7 @@ pub(super) fn verdict(
 ) -> String {
     let mut out = match workloads {
         [] if !targets.is_empty() => about_targets(targets),
+        [] if !errors.is_empty() => "Nothing could be judged".to_owned(),
         [] => {
             "No Dynamo worker was found in the input, so nothing can be said about its interconnect"
                 .to_owned()
@@ -69,15 +70,27 @@ fn about_one(w: &WorkloadReport) -> String {
 
 /// What can be said of ends alone.
 fn about_targets(targets: &[Probed]) -> String {
-    let bad = targets.iter().filter(|t| t.trust == Trust::Untrusted).count();
+    let bad = targets
+        .iter()
+        .filter(|t| t.trust == Trust::Untrusted)
+        .count();
     match targets {
         [one] if bad == 1 => format!("KV cache cannot travel fast through {}", one.target),
         [one] if one.trust == Trust::NotApplicable => {
             format!("{} is aggregated: no KV cache leaves it", one.target)
         }
-        [one] => format!("Nothing on the KV path failed on {}; one end alone proves no lane", one.target),
-        many if bad > 0 => format!("KV cache cannot travel fast through {bad} of {} containers", many.len()),
-        many => format!("Nothing on the KV path failed on {} containers; no transfer was observed", many.len()),
+        [one] => format!(
+            "Nothing on the KV path failed on {}; one end alone proves no lane",
+            one.target
+        ),
+        many if bad > 0 => format!(
+            "KV cache cannot travel fast through {bad} of {} containers",
+            many.len()
+        ),
+        many => format!(
+            "Nothing on the KV path failed on {} containers; no transfer was observed",
+            many.len()
+        ),
     }
 }
 

@@ -16,9 +16,9 @@ mod many;
 use dynamo_interconnect_check::cluster::connect::{Cluster, Options, connect};
 use dynamo_interconnect_check::cluster::kubeconfig::Surroundings;
 use dynamo_interconnect_check::probe::pod_exec::{ExecTarget, Limits};
+use fake::cluster::FakeCluster;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
-use fake::cluster::FakeCluster;
 use tempfile::TempDir;
 
 /// A client of the fake cluster, connected as the tool connects.

@@ -18,8 +18,8 @@ check! {
 }
 
 fn run(inventory: &Inventory) -> Outcome {
-    if !inventory.workloads.is_empty() || !inventory.errors.is_empty() {
-        // Workers answer for themselves, and an unreadable input is an error of the run.
+    if inventory.inputs.is_empty() || !inventory.workloads.is_empty() || !inventory.errors.is_empty() {
+        // Nothing was asked, workers answer for themselves, and an unreadable input is an error of the run.
         return Err(Skip::not_applicable());
     }
     if inventory.files == 0 || inventory.documents.is_empty() {
@@ -58,9 +58,12 @@ mod tests {
 
     #[test]
     fn nothing_to_judge_is_said() {
-        let empty = Inventory::default();
+        let inputs = vec!["x".to_owned()];
+        let empty = Inventory { inputs: inputs.clone(), ..Inventory::default() };
+        assert!(run(&Inventory::default()).is_err(), "nothing was asked");
         assert_eq!(run(&empty).unwrap()[0].status, Status::Fail);
         let mut other = Inventory {
+            inputs,
             files: 2,
             ..Inventory::default()
         };
