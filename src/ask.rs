@@ -381,10 +381,6 @@ efa mana_ib ionic_rdma erdma rdma_rxe siw xpmem knem udmabuf" }, 8 * KB, Nothing
     UCX_INFO_VERSION = "ucx-info-version", "ucx_info -v",
         Tool { argv: &["ucx_info", "-v"], seconds: 5, filter: "" }, 8 * KB, Nothing,
         "version and configure line of the UCX on PATH";
-    /// Transports and devices of the UCX on PATH. Floods under a small limit on locked memory, so that it is cut.
-    UCX_INFO_DEVICES = "ucx-info-devices", "ucx_info -d",
-        Tool { argv: &["ucx_info", "-d"], seconds: 8, filter: "" }, 256 * KB, Nothing,
-        "transports that UCX finds here";
     /// EFA as libfabric shows it.
     FI_INFO_EFA = "fi-info-efa", "fi_info -p efa",
         Tool { argv: &["fi_info", "-p", "efa"], seconds: 5, filter: "" }, 32 * KB, RdmaDevice,
@@ -442,6 +438,9 @@ pasted! {
     SMI_Q = "smi-q", "nvidia-smi -q", 1024 * KB, "fabric state of every GPU, and fields that could not be read";
     /// Either output of ucx_info, or both.
     UCX_INFO = "ucx-info", "ucx_info", 256 * KB, "version, build and transports of a UCX";
+    /// Transports and devices that a UCX finds. Not part of the script: it makes and removes segments in /dev/shm, and the
+    /// probe writes nothing.
+    UCX_INFO_DEVICES = "ucx-info-devices", "ucx_info -d", 256 * KB, "transports that UCX finds here";
     /// A log of NCCL.
     NCCL_LOG = "nccl-log", "log of NCCL", 1024 * KB, "which network NCCL chose, and what the channels use";
     /// A log of UCX.
