@@ -12,7 +12,7 @@
 //! | 0 plain data | `report`, `target`, `observed`, `source`, `sanitise`, `catalogue` | std and serde |
 //! | 1 parse | `manifest` | pure |
 //! | 2 judge | `judge`, `checks` | pure |
-//! | 3 touch the world | `input`, `kustomize` | files, processes |
+//! | 3 touch the world | `input`, `kustomize`, `transfer` | files, processes, exec streams |
 //! | 4 show | `render` | pure: report to bytes |
 //! | 5 faces | `cli`, `main` | everything |
 
@@ -28,3 +28,4 @@ pub mod sanitise;
 pub mod snapshot;
 pub mod source;
 pub mod target;
+pub mod transfer;
