@@ -265,14 +265,16 @@ impl Run<'_> {
                 "the stream is gone",
             ));
         };
+        // Who has said goodbye may leave.
+        let watch_other = other.record.maxrss_kb.is_none();
         mine.command(command).await;
         let deadline = Instant::now() + within;
         let mut ping = interval_at(Instant::now() + PING, PING);
         loop {
             let (side, incoming) = tokio::select! {
                 incoming = mine.incoming.recv() => (role, incoming),
-                incoming = others.incoming.recv() => (role.other(), incoming),
-                _ = ping.tick() => {
+                incoming = others.incoming.recv(), if watch_other => (role.other(), incoming),
+                _ = ping.tick(), if watch_other => {
                     others.command(&Command::Ping).await;
                     continue;
                 }
@@ -304,7 +306,8 @@ impl Run<'_> {
         }
     }
 
-    /// Finds the cause behind the first complaint: an initiator complains as well when its target has died.
+    /// Finds the cause behind the first complaint: an initiator complains as well when its target has died, or dies of a
+    /// broken pipe to it.
     async fn settle(&mut self, mut first: Failure) -> Failure {
         let open_question = matches!(
             first.what,
@@ -314,7 +317,7 @@ impl Run<'_> {
                 | What::Stall
                 | What::Deadline
                 | What::StreamLost
-        );
+        ) || first.what == What::Crashed && first.side == Role::Initiator;
         if !open_question {
             return first;
         }
@@ -581,10 +584,10 @@ impl OneEnd {
             return false;
         };
         side.close();
-        let ended = side.ended(LEAVE).await.unwrap_or(Ended::StillRunning);
-        let killed = ended.signal() == Some(9);
+        let mut ended = side.ended(LEAVE).await;
+        let killed = ended.as_ref().and_then(Ended::signal) == Some(9);
         let mut oom = false;
-        if killed || matches!(ended, Ended::StillRunning | Ended::Lost(_)) {
+        if killed || matches!(ended, None | Some(Ended::Lost(_))) {
             let before = self.record.ready.as_ref().and_then(|r| r.cgroup.oom_kill);
             let python = self
                 .record
@@ -595,7 +598,9 @@ impl OneEnd {
             let after = sweep(end.place, &bootstrap::sweep_argv(&python, root, &self.tag)).await;
             oom =
                 killed && matches!((before, after), (Some(before), Some(after)) if after > before);
+            ended = side.ended(LEAVE).await;
         }
+        let ended = ended.unwrap_or(Ended::StillRunning);
         self.record.ended = Some(ended);
         (self.record.log, self.record.junk) = side.texts().await;
         oom

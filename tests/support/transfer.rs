@@ -1,7 +1,7 @@
 //! What the transfer tests share.
 
 use dynamo_interconnect_check::transfer::protocol::Memory;
-use dynamo_interconnect_check::transfer::{End, Limits, Local, Settings, Step};
+use dynamo_interconnect_check::transfer::{End, Limits, Settings, Step};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -24,8 +24,8 @@ pub fn settings(nonce: &str, steps: Vec<Step>) -> Settings {
     }
 }
 
-/// One end on this machine.
-pub fn end<'a>(label: &str, place: &'a Local, python: &str) -> End<'a, Local> {
+/// One end with one interpreter and no variables.
+pub fn end<'a, O>(label: &str, place: &'a O, python: &str) -> End<'a, O> {
     End {
         label: label.to_owned(),
         place,
