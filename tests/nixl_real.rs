@@ -1,7 +1,9 @@
 //! The real NIXL wheel, without RDMA and without a GPU: one host, and two pod-like places joined by a veth.
 //!
 //! Runs where INTERCONNECT_NIXL_PYTHON names an interpreter with nixl-cu12 and numpy; the two places need root,
-//! iproute2 and unshare. Elsewhere it says aloud that it did not run.
+//! iproute2 and unshare. Elsewhere it says aloud that it did not run. INTERCONNECT_NIXL_RECORD names a directory for the
+//! records of the runs: that is where tests/support/ucx_logs come from.
+#![expect(clippy::print_stdout, clippy::unwrap_used, reason = "helpers of tests")]
 
 #[path = "support/transfer.rs"]
 mod support;
@@ -37,12 +39,23 @@ fn steps() -> Vec<Step> {
     shapes.into_iter().flat_map(both).collect()
 }
 
-async fn transfer(python: &str, a: &Local, b: &Local, nonce: &str) -> (TransferRecord, Verdict) {
+async fn transfer(
+    python: &str,
+    a: &Local,
+    b: &Local,
+    nonce: &str,
+    env: &[(&str, &str)],
+) -> (TransferRecord, Verdict) {
     let settings = support::settings(nonce, steps());
-    let (target, initiator) = (
+    let (mut target, mut initiator) = (
         support::end("decode-0", a, python),
         support::end("prefill-0", b, python),
     );
+    target.env = env
+        .iter()
+        .map(|(n, v)| ((*n).to_owned(), (*v).to_owned()))
+        .collect();
+    initiator.env = target.env.clone();
     let record = run(&target, &initiator, &settings).await;
     let verdict = judge(&record, &Intent::default());
     println!(
@@ -53,7 +66,7 @@ async fn transfer(python: &str, a: &Local, b: &Local, nonce: &str) -> (TransferR
         .evidence
         .iter()
         .for_each(|line| println!("  {line}"));
-    if let Ok(dir) = std::env::var("INTERCONNECT_DUMP") {
+    if let Ok(dir) = std::env::var("INTERCONNECT_NIXL_RECORD") {
         std::fs::write(
             format!("{dir}/{nonce}.json"),
             serde_json::to_string_pretty(&record).unwrap(),
@@ -84,7 +97,7 @@ async fn on_one_host_the_lane_is_shared_memory_and_that_is_said() {
         return;
     };
     let here = Local::default();
-    let (record, verdict) = transfer(&python, &here, &here, "host").await;
+    let (record, verdict) = transfer(&python, &here, &here, "host", &[]).await;
     assert_clean(&record);
     for step in &verdict.steps {
         let lane = step.lane.as_ref().expect("a lane");
@@ -140,7 +153,8 @@ async fn between_two_pod_like_places_the_lane_is_tcp_and_that_fails() {
         println!("SKIPPED: two pod-like places need root, iproute2 and unshare");
         return;
     }
-    let (record, verdict) = transfer(&python, &pods.place("a"), &pods.place("b"), "pods").await;
+    let (record, verdict) =
+        transfer(&python, &pods.place("a"), &pods.place("b"), "pods", &[]).await;
     assert_clean(&record);
     for step in &verdict.steps {
         let lane = step.lane.as_ref().expect("a lane");
@@ -165,4 +179,33 @@ async fn between_two_pod_like_places_the_lane_is_tcp_and_that_fails() {
         verdict.detail
     );
     assert!(verdict.fix.is_some());
+}
+
+/// In a virtual machine with soft-RoCE, or on a machine with RDMA: INTERCONNECT_NIXL_RDMA names the device.
+#[tokio::test]
+async fn over_verbs_table_and_counters_name_the_device() {
+    let what = "real NIXL over verbs";
+    let (Some(python), Ok(device)) = (python(what), std::env::var("INTERCONNECT_NIXL_RDMA")) else {
+        println!("SKIPPED: {what}: INTERCONNECT_NIXL_RDMA is not set");
+        return;
+    };
+    let (here, port) = (Local::default(), format!("{device}:1"));
+    let env = [("UCX_TLS", "rc"), ("UCX_NET_DEVICES", port.as_str())];
+    let (record, verdict) = transfer(&python, &here, &here, "verbs", &env).await;
+    assert_clean(&record);
+    for step in &verdict.steps {
+        let lane = step.lane.as_ref().expect("a lane");
+        assert!(lane.rails[0].transport.starts_with("rc_"), "{}", step.line);
+        assert_eq!(lane.rails[0].device, port);
+    }
+    let large = verdict.steps.last().expect("steps");
+    assert!(
+        matches!(large.counters, Some(Agreement::Agree(_))),
+        "{:?}",
+        large.counters
+    );
+    if device.starts_with("rxe") {
+        assert_eq!((verdict.status, verdict.proven), (Status::Warn, false));
+        assert!(verdict.detail.contains("soft-RoCE"), "{}", verdict.detail);
+    }
 }

@@ -1,4 +1,5 @@
 //! Recorded logs of UCX to lanes. Each file says in its first line where it comes from; invented ones say so.
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use dynamo_interconnect_check::transfer::lane::{Class, by_table};
 use dynamo_interconnect_check::transfer::protocol::{Kind, PortFacts};

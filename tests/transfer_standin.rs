@@ -1,4 +1,5 @@
 //! Every fault of a transfer, driven by a stand-in for NIXL. Needs python3; elsewhere it says aloud that it did not run.
+#![expect(clippy::print_stdout, reason = "helpers of tests")]
 
 #[path = "support/transfer.rs"]
 mod support;

@@ -12,19 +12,42 @@ pub const COUNTER_SHARE: f64 = 0.9;
 /// Below this, background traffic hides the payload.
 pub const COUNTER_FLOOR: u64 = 4 << 20;
 /// The largest RDMA MTU: what one packet of soft-RoCE carries at most.
-const PACKET: i64 = 4096;
+const PACKET: f64 = 4096.0;
 
 /// Whose counters moved by the payload of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Counted {
-    /// Devices that carried it: `ib/mlx5_0:1` and bytes in its direction.
-    Carried(Vec<(String, u64)>),
+    /// Devices that carried it.
+    Carried(Vec<Carrier>),
     /// No counter that can be read moved by that much.
     Nobody,
     /// The step is too small to be seen.
     TooSmall,
     /// No counters can be read.
     Unreadable,
+}
+
+/// A device whose counter moved by a good part of a payload.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Carrier {
+    /// `ib/mlx5_0:1`, `net/eth0`.
+    pub device: String,
+    /// By how much, in the direction of the payload.
+    pub amount: u64,
+    /// The amount counts packets: soft-RoCE counts no bytes.
+    pub packets: bool,
+}
+
+impl Carrier {
+    /// The bytes that it may have carried. A packet of soft-RoCE carries at most one MTU, so packets can rule a device
+    /// out, and no more.
+    fn at_most(&self) -> f64 {
+        self.amount as f64 * if self.packets { PACKET } else { 1.0 }
+    }
+
+    fn name(&self) -> &str {
+        short(&self.device)
+    }
 }
 
 /// What the counters of one end say. `sends`: the payload leaves this end.
@@ -35,35 +58,38 @@ pub fn by_counters(delta: &Counters, counted: &[Words], moved: u64, sends: bool)
     if moved < COUNTER_FLOOR {
         return Counted::TooSmall;
     }
-    let mut bytes: BTreeMap<&str, i64> = BTreeMap::new();
+    let mut by_device: BTreeMap<&str, Carrier> = BTreeMap::new();
     for (key, change) in delta {
         let Some((device, counter)) = key.rsplit_once('/') else {
             continue;
         };
-        let weight = match (counter, sends) {
-            ("tx_bytes" | "rdma_write_bytes" | "send_bytes" | "rdma_read_resp_bytes", true) => 1,
-            ("rx_bytes" | "rdma_read_bytes" | "recv_bytes" | "rdma_write_recv_bytes", false) => 1,
-            ("sent_pkts", true) | ("rcvd_pkts", false) => PACKET,
+        let packets = match (counter, sends) {
+            ("tx_bytes" | "rdma_write_bytes" | "send_bytes" | "rdma_read_resp_bytes", true) => {
+                false
+            }
+            ("rx_bytes" | "rdma_read_bytes" | "recv_bytes" | "rdma_write_recv_bytes", false) => {
+                false
+            }
+            ("sent_pkts", true) | ("rcvd_pkts", false) => true,
             _ => continue,
         };
-        let carried = bytes.entry(device).or_default();
-        *carried = (*carried).max(change.saturating_mul(weight));
+        let amount = u64::try_from(*change).unwrap_or(0);
+        let seen = Carrier {
+            device: device.to_owned(),
+            amount,
+            packets,
+        };
+        let entry = by_device.entry(device).or_insert_with(|| seen.clone());
+        if seen.at_most() > entry.at_most() {
+            *entry = seen;
+        }
     }
-    let enough = moved as f64 * COUNTER_SHARE;
     // Verbs in software move the counters of the network card beneath them as well, so the card is asked last.
     for group in ["ib/", "hw/", "nvlink/", "net/"] {
-        let of_group = || {
-            bytes
-                .iter()
-                .filter(|(device, n)| device.starts_with(group) && **n > 0)
-        };
-        if of_group().map(|(_, n)| *n as f64).sum::<f64>() >= enough {
-            let carried = of_group().filter(|(_, n)| **n as f64 >= moved as f64 / 20.0);
-            return Counted::Carried(
-                carried
-                    .map(|(device, n)| ((*device).to_owned(), n.unsigned_abs()))
-                    .collect(),
-            );
+        let of_group = || by_device.values().filter(|c| c.device.starts_with(group));
+        if of_group().map(Carrier::at_most).sum::<f64>() >= moved as f64 * COUNTER_SHARE {
+            let part = |c: &&Carrier| c.at_most() >= moved as f64 / 20.0;
+            return Counted::Carried(of_group().filter(part).cloned().collect());
         }
     }
     Counted::Nobody
@@ -118,7 +144,7 @@ fn one_end(lane: &Lane, counted: &Counted, readable: &[Words], moved: u64) -> Ag
         Counted::Carried(devices) => {
             let named = devices
                 .iter()
-                .any(|(d, _)| lane.devices().any(|l| base(short(d)) == l));
+                .any(|c| lane.devices().any(|l| base(c.name()) == l));
             if plausible(lane, devices) && (named || local) {
                 Agreement::Agree(format!("{} for a payload of {moved} bytes", shown(devices)))
             } else {
@@ -149,8 +175,8 @@ fn one_end(lane: &Lane, counted: &Counted, readable: &[Words], moved: u64) -> Ag
 }
 
 /// Could these devices have carried that lane?
-fn plausible(lane: &Lane, devices: &[(String, u64)]) -> bool {
-    let any = |group: &str| devices.iter().any(|(d, _)| d.starts_with(group));
+fn plausible(lane: &Lane, devices: &[Carrier]) -> bool {
+    let any = |group: &str| devices.iter().any(|c| c.device.starts_with(group));
     match lane.class {
         Class::Tcp => any("net/"),
         Class::Rdma | Class::SoftRoce | Class::SoftIwarp | Class::SoftRdma => {
@@ -165,10 +191,13 @@ fn short(device: &str) -> &str {
     device.split_once('/').map_or(device, |(_, name)| name)
 }
 
-fn shown(devices: &[(String, u64)]) -> String {
+fn shown(devices: &[Carrier]) -> String {
     let each: Vec<String> = devices
         .iter()
-        .map(|(d, n)| format!("{n} bytes on {}", short(d)))
+        .map(|c| {
+            let unit = if c.packets { "packets" } else { "bytes" };
+            format!("{} {unit} on {}", c.amount, c.name())
+        })
         .collect();
     each.join(", ")
 }
@@ -185,16 +214,19 @@ pub fn from_counters(step: &StepRecord, initiator: &Ready) -> Result<Lane, Unkno
         Counted::Unreadable => return Err(Unknown::new("no byte counters can be read", None)),
     };
     let verbs = |device: &str| soft(device, &initiator.ports).unwrap_or(Class::Rdma);
-    let first = devices.first().map(|(d, _)| d.as_str()).unwrap_or_default();
+    let first = devices
+        .first()
+        .map(|c| c.device.as_str())
+        .unwrap_or_default();
     let (class, transport) = match first.split_once('/') {
         Some(("net", _)) => (Class::Tcp, "network"),
         Some(("nvlink", _)) => (Class::Nvlink, "nvlink"),
         Some((_, device)) => (verbs(device), "rdma"),
         None => return Err(Unknown::new("no counter moved by the payload", None)),
     };
-    let rail = |(device, _): &(String, u64)| Rail {
+    let rail = |c: &Carrier| Rail {
         transport: transport.to_owned(),
-        device: short(device).to_owned(),
+        device: c.name().to_owned(),
         percent: None,
     };
     Ok(Lane {

@@ -140,7 +140,7 @@ fn step(
     // LIBFABRIC prints no table, so counters and the provider in its log are all there is.
     let lane = match &*record.backend {
         "UCX" => lane::by_table(text, xfer.kind, xfer.bytes, gpu, &ready.ports),
-        _ => counted::from_counters(step, ready),
+        _ => counted::from_counters(step, ready).or_else(|e| by_provider(text).ok_or(e)),
     };
     let counters = match (&*record.backend, &lane) {
         ("UCX", Ok(lane)) => Some(counted::agreement(
@@ -186,6 +186,24 @@ fn step(
         of_line_rate,
         line,
     }
+}
+
+/// A provider that is TCP is no RDMA, whatever counters show. One that could be RDMA needs the counters.
+fn by_provider(text: &UcxText) -> Option<Lane> {
+    let name = text
+        .provider
+        .as_deref()
+        .filter(|p| matches!(*p, "tcp" | "sockets"))?;
+    let rail = ucx_text::Rail {
+        transport: "libfabric".to_owned(),
+        device: name.to_owned(),
+        percent: None,
+    };
+    Some(Lane {
+        class: Class::Tcp,
+        rails: vec![rail],
+        how: "by the provider in the log".to_owned(),
+    })
 }
 
 /// Sum of the rates of the ports that carry a lane. None as soon as one of them is not known, and for software, whose
@@ -471,18 +489,17 @@ fn wrong_lane(
     } else {
         ""
     };
-    let cause = intent
-        .likely_cause
-        .clone()
-        .or_else(|| cause::of_wrong_lane(record, text));
-    let why = cause
-        .as_ref()
-        .map_or(String::new(), |c| format!(". Most likely cause: {c}"));
-    let fix = match &cause {
-        Some(cause) => format!("Remove the cause ({cause}), restart the workers, and run the transfer again."),
-        None => "Run `dynamo-interconnect-check node` on both pods and fix what it reports; TCP is what UCX takes when \
-                 nothing better works at both ends."
-            .to_owned(),
+    let (why, fix) = match (&intent.likely_cause, cause::of_wrong_lane(record, text)) {
+        (Some(cause), _) => (
+            format!(". Most likely cause: {cause}"),
+            "Remove that cause and run the transfer again.".to_owned(),
+        ),
+        (None, Some(cause)) => (format!(". Most likely cause: {}", cause.why), cause.fix),
+        (None, None) => {
+            let fix = "Run `dynamo-interconnect-check node` on both pods and fix what it reports; TCP is what UCX takes when \
+                       nothing better works at both ends.";
+            (String::new(), fix.to_owned())
+        }
     };
     let detail = format!("Works, wrong lane: {seen}{emulated}; {wanted} was needed{why}");
     Verdict {
