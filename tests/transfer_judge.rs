@@ -325,7 +325,7 @@ fn tcp_is_the_wrong_lane_and_the_cause_is_named() {
 #[test]
 fn software_verbs_stay_unproven() {
     let mut record = with_log(
-        "invented-rxe",
+        "ucx-1.23-rxe",
         &[
             ("hw/rxe0:1/sent_pkts", FULL / 1024),
             ("net/eth0/tx_bytes", FULL + FULL / 20),
@@ -355,6 +355,12 @@ fn software_verbs_stay_unproven() {
         verdict.detail.contains("soft-RoCE") && verdict.detail.contains("counters agree"),
         "{}",
         verdict.detail
+    );
+    assert!(
+        verdict
+            .caveats
+            .iter()
+            .any(|c| c.contains("copies through buffers"))
     );
     assert_eq!(
         verdict.steps[0].of_line_rate, None,

@@ -108,7 +108,7 @@ fn a_listed_lane_is_not_the_lane_that_carried_data() {
 
 #[test]
 fn software_verbs_are_named_for_what_they_are() {
-    let text = log("invented-rxe");
+    let text = log("ucx-1.23-rxe");
     let class = |ports: &[PortFacts]| {
         by_table(&text, Kind::Read, 1 << 20, false, ports)
             .unwrap()
@@ -116,7 +116,7 @@ fn software_verbs_are_named_for_what_they_are() {
     };
     assert_eq!(class(&[]), Class::SoftRoce);
     let renamed = std::fs::read_to_string(format!(
-        "{}/tests/support/ucx_logs/invented-rxe.txt",
+        "{}/tests/support/ucx_logs/ucx-1.23-rxe.txt",
         env!("CARGO_MANIFEST_DIR")
     ))
     .unwrap()

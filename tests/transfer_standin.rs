@@ -16,7 +16,7 @@ use std::time::Duration;
 
 /// A word, and lists large enough to take several blocks of the pattern.
 fn steps() -> Vec<Step> {
-    let shapes = [(8, 1, 3), (40_000, 30, 2)];
+    let shapes = [(8, 1, 3), (40_000, 30, 4)];
     let both = |(bytes, descs, iters)| {
         [Kind::Write, Kind::Read].map(|kind| Step {
             kind,
@@ -63,6 +63,7 @@ struct Fault<'a> {
     log: &'a str,
     limits: Limits,
     root: String,
+    port: String,
 }
 
 impl Default for Fault<'_> {
@@ -80,6 +81,7 @@ impl Default for Fault<'_> {
             log: "ucx-1.23-host",
             limits,
             root: String::new(),
+            port: String::new(),
         }
     }
 }
@@ -107,6 +109,7 @@ impl Fault<'_> {
                 ("NIXL_STANDIN_FAULT", fault),
                 ("NIXL_STANDIN_LOG", &log),
                 ("NIXL_STANDIN_ROOT", &self.root),
+                ("NIXL_STANDIN_PORT", &self.port),
             ]
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .into()
@@ -224,6 +227,61 @@ async fn rdma_by_the_table_is_proven_for_a_deployment_with_host_memory() {
             .iter()
             .any(|c| c.contains("GPU path is not proven"))
     );
+}
+
+#[tokio::test]
+async fn counters_of_an_hca_are_words_of_four_bytes_and_confirm_the_lane() {
+    let root = std::env::temp_dir().join(format!("standin-{}", nonce()));
+    let device = root.join("sys/class/infiniband/mlx5_0");
+    let port = device.join("ports/1");
+    std::fs::create_dir_all(port.join("counters")).expect("a fixture");
+    std::fs::create_dir_all(device.join("device")).expect("a fixture");
+    let files = [
+        ("counters/port_xmit_data", "1000"),
+        ("counters/port_rcv_data", "7"),
+        ("state", "4: ACTIVE"),
+        ("rate", "400 Gb/sec (4X NDR)"),
+        ("link_layer", "InfiniBand"),
+    ];
+    for (name, text) in files {
+        std::fs::write(port.join(name), format!("{text}\n")).expect("a fixture");
+    }
+    let fault = Fault {
+        log: "invented-rc-mlx5",
+        root: root.display().to_string(),
+        port: port.display().to_string(),
+        ..Fault::default()
+    };
+    let Some((record, _)) = fault.run().await else {
+        return;
+    };
+    let verdict = judge(
+        &record,
+        &Intent {
+            host_memory: true,
+            ..Intent::default()
+        },
+    );
+    assert_eq!(
+        (verdict.status, verdict.proven),
+        (Status::Ok, true),
+        "{}",
+        verdict.detail
+    );
+    for step in verdict.steps.iter().filter(|s| s.what.contains("40000")) {
+        let agreed = format!("{:?}", step.counters);
+        assert!(
+            agreed.contains("Agree(\"6000000 bytes on mlx5_0:1"),
+            "{}: {agreed}",
+            step.what
+        );
+    }
+    let ready = record.initiator.ready.as_ref().expect("ready");
+    assert!(
+        ready.ports[0].hardware && !ready.ports[0].granted,
+        "no device node in the fixture"
+    );
+    std::fs::remove_dir_all(root).expect("the fixture goes");
 }
 
 #[tokio::test]

@@ -73,6 +73,8 @@ pub struct Verdict {
 pub struct StepVerdict {
     /// `WRITE 64 x 65536 bytes`.
     pub what: String,
+    /// Large enough to tell the lane of KV blocks.
+    pub bulk: bool,
     /// Every byte was right.
     pub intact: bool,
     /// The lane, or why it is not known.
@@ -95,6 +97,8 @@ pub const RATE_FAR: f64 = 0.7;
 pub const RATE_BOUNCE: f64 = 0.05;
 /// Smaller operations are not held against a line rate: one at a time, latency dominates them.
 pub const RATE_BYTES: u64 = 64 << 20;
+/// From this size on an operation counts as bulk; a run with smaller ones only is judged by its largest.
+pub const BULK_BYTES: u64 = 1 << 20;
 /// Where the thresholds come from.
 pub const RATE_SOURCE: &str = "judgement of this project: large RDMA writes reach 92 to 98 % of line rate, since headers \
 take 1 to 3 %; azurehpc-health-checks passes ib_write_bw at 90 to 95 %";
@@ -120,7 +124,7 @@ pub fn judge(record: &TransferRecord, intent: &Intent) -> Verdict {
             failure.side, failure.detail
         ));
     }
-    verdict.caveats.extend(caveats(record, intent));
+    verdict.caveats.extend(caveats(record, &steps, intent));
     verdict.proven &= verdict.status <= Status::Warn && !verdict.wrong_bytes;
     verdict.evidence.extend(evidence(record, &text, &steps));
     verdict.steps = steps;
@@ -179,6 +183,7 @@ fn step(
     );
     StepVerdict {
         what,
+        bulk: total >= BULK_BYTES,
         intact: step.verify.ok,
         lane,
         counters,
@@ -349,7 +354,7 @@ fn lanes(
             )
         };
     };
-    let bulk = |s: &&StepRecord| s.xfer.bytes * s.xfer.descs >= largest.min(1 << 20);
+    let bulk = |s: &&StepRecord| s.xfer.bytes * s.xfer.descs >= largest.min(BULK_BYTES);
     let bulk: Vec<&StepVerdict> = record
         .steps
         .iter()
@@ -567,7 +572,7 @@ fn slow(bulk: &[&StepVerdict]) -> Option<Verdict> {
     })
 }
 
-fn caveats(record: &TransferRecord, intent: &Intent) -> Vec<String> {
+fn caveats(record: &TransferRecord, steps: &[StepVerdict], intent: &Intent) -> Vec<String> {
     let mut out = Vec::new();
     for end in [&record.target, &record.initiator] {
         let Some(ready) = &end.ready else { continue };
@@ -609,6 +614,14 @@ fn caveats(record: &TransferRecord, intent: &Intent) -> Vec<String> {
             "the CPU quota stopped the probe during a transfer, so rates and latencies are too low"
                 .to_owned(),
         );
+    }
+    for step in steps.iter().filter(|s| s.bulk) {
+        if let Some(lane) = step.lane.as_ref().ok().filter(|l| l.copies()) {
+            out.push(format!(
+                "{}: UCX copies through buffers ({lane}) instead of zero-copy",
+                step.what
+            ));
+        }
     }
     if record.same_container {
         out.push(

@@ -60,6 +60,14 @@ impl Lane {
         self.how.contains("software emulation")
     }
 
+    /// The bytes go through buffers on the way, although the lane itself is a real one.
+    pub fn copies(&self) -> bool {
+        !self.emulated()
+            && ["copy-in", "copy-out", "multi-frag"]
+                .iter()
+                .any(|how| self.how.contains(how))
+    }
+
     /// Devices that carry it, without port numbers.
     pub fn devices(&self) -> impl Iterator<Item = &str> {
         self.rails.iter().map(|r| base(&r.device))

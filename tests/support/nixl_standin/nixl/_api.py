@@ -34,6 +34,17 @@ class nixl_agent_config:
         self.backends = backends
 
 
+def count(kind, moved):
+    """Moves the counter of a fixture HCA, which counts words of four bytes."""
+    port = os.environ.get("NIXL_STANDIN_PORT")
+    if port:
+        path = "%s/counters/%s" % (port, "port_xmit_data" if kind == "WRITE" else "port_rcv_data")
+        with open(path) as f:
+            value = int(f.read()) + (moved + 3) // 4
+        with open(path, "w") as f:
+            f.write("%d\n" % value)
+
+
 def say(text):
     os.write(1, (text + "\n").encode())  # UCX prints on descriptor 1.
 
@@ -186,6 +197,7 @@ class nixl_agent:
             for address, size, _ in local:
                 ctypes.memmove(address, self._read(size), size)
         self._read(1)
+        count(kind, sum(size for _, size, _ in local))
         return "DONE"
 
     def _read(self, size):
