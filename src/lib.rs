@@ -14,7 +14,7 @@
 //! | 0 plain data | `report`, `target`, `observed`, `source`, `sanitise`, `catalogue`, `ask`, `snapshot` | std and serde |
 //! | 1 parse | `manifest`, `facts` | pure |
 //! | 2 judge | `judge`, `checks` | pure |
-//! | 3 touch the world | `input`, `kustomize`, `probe`, `cluster` | files, processes, the Kubernetes API |
+//! | 3 touch the world | `input`, `kustomize`, `probe`, `bundle`, `cluster`, `collect`, `transfer` | files, processes, the Kubernetes API |
 //! | 4 show | `render` | pure: report to bytes |
 //! | 5 faces | `cli`, `main` | everything |
 
@@ -41,3 +41,4 @@ pub mod sanitise;
 pub mod snapshot;
 pub mod source;
 pub mod target;
+pub mod transfer;

@@ -35,6 +35,7 @@ const LAYERS: &[(u8, &[&str])] = &[
             "bundle",
             "cluster",
             "collect",
+            "transfer",
         ],
     ),
     (4, &["render"]),

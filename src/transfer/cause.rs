@@ -1,0 +1,201 @@
+//! The most likely cause, from facts that the transfer itself brought along. Pure.
+//!
+//! Text of foreign tools is matched only here, each row with its source.
+
+use super::protocol::{Ready, Role};
+use super::record::{Failure, TransferRecord, What};
+use super::ucx_text::UcxText;
+
+/// UCX leaves InfiniBand out below this (ucx#8085).
+const MEMLOCK_FLOOR: i64 = 512 << 20;
+
+/// Why UCX took TCP, and what to do about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Cause {
+    /// In words.
+    pub(super) why: String,
+    /// An action.
+    pub(super) fix: String,
+}
+
+impl Cause {
+    fn new(why: impl Into<String>, fix: &str) -> Self {
+        Self {
+            why: why.into(),
+            fix: fix.to_owned(),
+        }
+    }
+}
+
+/// The first cause that the transfer's own facts name.
+pub(super) fn of_wrong_lane(record: &TransferRecord, text: &UcxText) -> Option<Cause> {
+    if let Some(line) = text.warnings.iter().find(|w| w.contains(IGNORED)) {
+        return Some(Cause::new(
+            format!("UCX ignored what it was told to use: {line}"),
+            IGNORED_FIX,
+        ));
+    }
+    [Role::Target, Role::Initiator]
+        .into_iter()
+        .find_map(|role| {
+            let end = record.end(role);
+            let cause = of_end(end.ready.as_ref()?, &record.backend)?;
+            Some(Cause {
+                why: format!("on {}, {}", end.label, cause.why),
+                ..cause
+            })
+        })
+}
+
+fn of_end(ready: &Ready, backend: &str) -> Option<Cause> {
+    let variable = |name: &str| {
+        ready
+            .env
+            .iter()
+            .find(|(n, _)| &***n == name)
+            .map(|(_, v)| &**v)
+    };
+    if let Some(tls) = variable("UCX_TLS").filter(|tls| backend == "UCX" && leaves_rdma_out(tls)) {
+        let fix =
+            "Remove UCX_TLS, or name RDMA in it (UCX_TLS=rc,cuda_copy,cuda_ipc), on both roles.";
+        return Some(Cause::new(format!("UCX_TLS={tls} leaves RDMA out"), fix));
+    }
+    let hardware = || ready.ports.iter().filter(|p| p.hardware);
+    let active =
+        |p: &&super::protocol::PortFacts| p.state.as_deref().is_some_and(|s| s.starts_with("4:"));
+    if hardware().next().is_none() {
+        return Some(Cause::new(
+            "no RDMA device is visible in the container",
+            "Request the RDMA resource of the cluster for the worker (rdma/ib, rdma/shared_ib, vpc.amazonaws.com/efa or a \
+             claim), and run it on a node that has one.",
+        ));
+    }
+    if !hardware().any(|p| p.granted) {
+        return Some(Cause::new(
+            "RDMA devices are visible, but their device nodes are not in the container",
+            "Request the RDMA resource of the cluster for the worker; without it /dev/infiniband stays empty.",
+        ));
+    }
+    if !hardware().filter(|p| p.granted).any(|p| active(&p)) {
+        let fix = "Look at the port with `dynamo-interconnect-check node`: cable, subnet manager, or administrative state.";
+        return Some(Cause::new(
+            "no RDMA port that the container may use is ACTIVE",
+            fix,
+        ));
+    }
+    let [soft, _] = ready.memlock;
+    if (0..MEMLOCK_FLOOR).contains(&soft) {
+        return Some(Cause::new(
+            format!(
+                "RLIMIT_MEMLOCK is {soft} bytes, and UCX leaves InfiniBand out below 512 MB (ucx#8085)"
+            ),
+            "Give the container IPC_LOCK, or an unlimited memlock limit in the container runtime; then restart the worker.",
+        ));
+    }
+    let loaded = |name: &str| ready.libs.iter().any(|l| l.contains(name));
+    if backend == "UCX" && loaded("libucp") && !loaded("libuct_ib") {
+        return Some(Cause::new(
+            "the UCX that was loaded has no verbs module (libuct_ib)",
+            "Let NIXL load the UCX of its own wheel (LD_LIBRARY_PATH, NIXL_PLUGIN_DIR), or build UCX with verbs.",
+        ));
+    }
+    None
+}
+
+fn leaves_rdma_out(tls: &str) -> bool {
+    const RDMA: [&str; 6] = ["all", "rc", "dc", "ud", "ib", "srd"];
+    let is_rdma = |word: &str| {
+        let follows = |rest: &str| rest.is_empty() || rest.starts_with(['_', 'x', ':']);
+        RDMA.iter()
+            .any(|name| word.strip_prefix(name).is_some_and(follows))
+    };
+    let (negated, list) = match tls.strip_prefix('^') {
+        Some(list) => (true, list),
+        None => (false, tls),
+    };
+    list.split(',').any(|word| is_rdma(word.trim())) == negated
+}
+
+const IGNORED: &str = "is not available, please use";
+const IGNORED_FIX: &str = "UCX_TLS or UCX_NET_DEVICES names something that is not in the container: correct it, or request the \
+RDMA resource for the container.";
+
+/// A line of a log, and what it means. UCX 1.19 to 1.23, NIXL 1.0 to 1.5; sources in the third column.
+const KNOWN: &[(&str, &str, &str)] = &[
+    (
+        "max locked memory",
+        "The memlock limit is too small: give the container IPC_LOCK, or an unlimited memlock limit in the container \
+         runtime; then restart the worker.",
+        "https://github.com/openucx/ucx/blob/v1.19.0/src/uct/ib/base/ib_md.c",
+    ),
+    (
+        "ibv_reg_dmabuf_mr",
+        "The NIC cannot register GPU memory through DMA-BUF: check the driver, the IOMMU group and the GPU's direct NIC.",
+        "https://github.com/ai-dynamo/nixl/pull/1694",
+    ),
+    (
+        "no usable transports/devices",
+        "UCX_TLS or UCX_NET_DEVICES allows nothing that this container has: correct it, or give the container the device.",
+        "https://github.com/openucx/ucx/blob/v1.23.0/src/ucp/core/ucp_context.c",
+    ),
+    (
+        IGNORED,
+        IGNORED_FIX,
+        "https://github.com/openucx/ucx/blob/v1.23.0/src/ucp/core/ucp_context.c",
+    ),
+    (
+        "API version is incompatible",
+        "A UCX of the system stands in front of the one that NIXL brings: remove it from LD_LIBRARY_PATH.",
+        "https://github.com/ai-dynamo/nixl/issues/386",
+    ),
+    (
+        "local loopback remote non-loopback",
+        "One end has no network device that the other can reach: check UCX_NET_DEVICES and the pod's interfaces.",
+        "https://github.com/openucx/ucx/blob/v1.23.0/src/uct/tcp/tcp_iface.c",
+    ),
+    (
+        "no active messages transport",
+        "The two ends have no transport in common: check UCX_TLS and UCX_NET_DEVICES at both, and that each pod has an \
+         interface that is up. The log gives the reason for each device.",
+        "https://github.com/openucx/ucx/blob/v1.23.0/src/ucp/wireup/select.c",
+    ),
+    (
+        "Transport retry count exceeded",
+        "Packets do not arrive: check the GID index and RoCE version at both ends, the MTU, and PFC/ECN on the path.",
+        "https://github.com/openucx/ucx/issues/2434",
+    ),
+];
+
+/// The fix that a known line names, for failures whose cause stands in a log.
+pub(super) fn of_failure(
+    failure: &Failure,
+    record: &TransferRecord,
+    text: &UcxText,
+) -> Option<String> {
+    let in_a_log = matches!(
+        failure.what,
+        What::AgentCreate
+            | What::Register
+            | What::Connect
+            | What::Prepare
+            | What::Transfer
+            | What::Stall
+    );
+    if !in_a_log {
+        return None;
+    }
+    let end = record.end(failure.side);
+    let lines = || {
+        end.log
+            .tail
+            .iter()
+            .chain(&text.errors)
+            .chain(&text.warnings)
+            .map(String::as_str)
+    };
+    let said = || lines().chain([&*failure.detail]);
+    KNOWN
+        .iter()
+        .find(|(part, _, _)| said().any(|l| l.contains(part)))
+        .map(|(_, fix, _)| (*fix).to_owned())
+}

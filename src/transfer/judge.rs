@@ -1,0 +1,660 @@
+//! What a transfer proves: a pure function from a record and an intent to a verdict.
+//!
+//! `proven` is given only for right bytes, over the lane that the deployment intends, named by UCX and not contradicted
+//! by counters. Right bytes over the wrong lane are a fail, and wrong bytes are the gravest fail there is.
+
+use super::counted::{self, Agreement};
+use super::lane::{self, Class, Lane, Unknown};
+use super::protocol::{Memory, PortFacts, Ready, Role};
+use super::record::{Failure, Stage, StepRecord, TransferRecord, What};
+use super::ucx_text::{self, UcxText};
+use super::{cause, words};
+use crate::report::{SkipReason, Status};
+use std::collections::BTreeMap;
+
+/// Which lane a deployment means to use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Path {
+    /// RDMA, or NVLink where both workers are on one node.
+    Rdma,
+    /// Multi-node NVLink.
+    MultiNodeNvlink,
+}
+
+/// What the deployment intends, from its other facts.
+#[derive(Debug, Clone)]
+pub struct Intent {
+    /// The lane.
+    pub path: Path,
+    /// KV lies in host memory on purpose (`kv_buffer_device=cpu`).
+    pub host_memory: bool,
+    /// Line rate of a port in Gb/s by `device:port`. Empty: the rates that the initiator's own ports show.
+    pub line_rates: BTreeMap<String, f64>,
+    /// The most likely cause of a wrong lane, where other facts already name it.
+    pub likely_cause: Option<String>,
+}
+
+impl Default for Intent {
+    fn default() -> Self {
+        Self {
+            path: Path::Rdma,
+            host_memory: false,
+            line_rates: BTreeMap::new(),
+            likely_cause: None,
+        }
+    }
+}
+
+/// What a transfer proves.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Verdict {
+    /// How bad it is.
+    pub status: Status,
+    /// What was seen and what was needed.
+    pub detail: String,
+    /// What to do.
+    pub fix: Option<String>,
+    /// The intended lane carried the bytes.
+    pub proven: bool,
+    /// Bytes differed: graver than any other fail.
+    pub wrong_bytes: bool,
+    /// Why nothing can be said, where the status is skipped.
+    pub reason: Option<SkipReason>,
+    /// Each step with its lane.
+    pub steps: Vec<StepVerdict>,
+    /// What limits the verdict, in plain sentences.
+    pub caveats: Vec<String>,
+    /// Lines it rests on.
+    pub evidence: Vec<String>,
+}
+
+/// One step with its lane.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StepVerdict {
+    /// `WRITE 64 x 65536 bytes`.
+    pub what: String,
+    /// Large enough to tell the lane of KV blocks.
+    pub bulk: bool,
+    /// Every byte was right.
+    pub intact: bool,
+    /// The lane, or why it is not known.
+    pub lane: Result<Lane, Unknown>,
+    /// What counters say about it.
+    pub counters: Option<Agreement>,
+    /// Bandwidth in Gb/s, while one operation at a time was under way.
+    pub gbps: f64,
+    /// Share of the line rate of the ports that carried it.
+    pub of_line_rate: Option<f64>,
+    /// One line for a report: lane, bandwidth, latency, load.
+    pub line: String,
+}
+
+/// Below these shares of the line rate: warn, and warn "far below".
+pub const RATE_OK: f64 = 0.9;
+/// See [`RATE_OK`].
+pub const RATE_FAR: f64 = 0.7;
+/// Below this share a lane looks like TCP or a software bounce, whatever its name is.
+pub const RATE_BOUNCE: f64 = 0.05;
+/// Smaller operations are not held against a line rate: one at a time, latency dominates them.
+pub const RATE_BYTES: u64 = 64 << 20;
+/// From this size on an operation counts as bulk; a run with smaller ones only is judged by its largest.
+pub const BULK_BYTES: u64 = 1 << 20;
+/// Where the thresholds come from.
+pub const RATE_SOURCE: &str = "judgement of this project: large RDMA writes reach 92 to 98 % of line rate, since headers \
+take 1 to 3 %; azurehpc-health-checks passes ib_write_bw at 90 to 95 %";
+
+/// Judges one transfer.
+pub fn judge(record: &TransferRecord, intent: &Intent) -> Verdict {
+    let text = ucx_text::read(&record.initiator.log.lane);
+    let steps: Vec<StepVerdict> = record
+        .steps
+        .iter()
+        .map(|s| step(s, record, &text, intent))
+        .collect();
+    let mut verdict = if let Some(bad) = steps.iter().position(|s| !s.intact) {
+        wrong_bytes(&record.steps[bad], &steps[bad])
+    } else if let Some(failure) = &record.failure {
+        failed(failure, record, &text)
+    } else {
+        lanes(record, &text, &steps, intent)
+    };
+    if let (true, Some(failure)) = (verdict.wrong_bytes, &record.failure) {
+        verdict.caveats.push(format!(
+            "the {} failed afterwards: {}",
+            failure.side, failure.detail
+        ));
+    }
+    verdict.caveats.extend(caveats(record, &steps, intent));
+    verdict.proven &= verdict.status <= Status::Warn && !verdict.wrong_bytes;
+    verdict.evidence.extend(evidence(record, &text, &steps));
+    verdict.steps = steps;
+    verdict
+}
+
+fn step(
+    step: &StepRecord,
+    record: &TransferRecord,
+    text: &UcxText,
+    intent: &Intent,
+) -> StepVerdict {
+    let none = Ready::default();
+    let ready = record.initiator.ready.as_ref().unwrap_or(&none);
+    let xfer = &step.xfer;
+    let gpu = &*ready.seg == "VRAM";
+    // LIBFABRIC prints no table, so counters and the provider in its log are all there is.
+    let lane = match &*record.backend {
+        "UCX" => lane::by_table(text, xfer.kind, xfer.bytes, gpu, &ready.ports),
+        _ => counted::from_counters(step, ready).or_else(|e| by_provider(text).ok_or(e)),
+    };
+    let counters = match (&*record.backend, &lane) {
+        ("UCX", Ok(lane)) => Some(counted::agreement(
+            lane,
+            step,
+            ready,
+            record.target.ready.as_ref(),
+        )),
+        _ => None,
+    };
+    let total = xfer.bytes * xfer.descs;
+    let rate = lane
+        .as_ref()
+        .ok()
+        .and_then(|lane| line_rate(lane, &ready.ports, intent));
+    let of_line_rate = rate
+        .filter(|rate| total >= RATE_BYTES && *rate > 0.0)
+        .map(|rate| xfer.gbps / rate);
+    let shown = match &lane {
+        Ok(lane) => lane.to_string(),
+        Err(unknown) => format!("unknown lane ({})", unknown.why),
+    };
+    let what = format!("{} {} x {} bytes", xfer.kind, xfer.descs, xfer.bytes);
+    let share = of_line_rate.map_or(String::new(), |s| {
+        format!(", {:.0}% of line rate", s * 100.0)
+    });
+    let line = format!(
+        "{what}: {shown}; {:.2} Gb/s{share}; latency us min {:.1} p50 {:.1} p99 {:.1}, first {:.0}; load {:.2} on {}",
+        xfer.gbps,
+        xfer.lat_us.min,
+        xfer.lat_us.p50,
+        xfer.lat_us.p99,
+        xfer.first_us,
+        xfer.cpu.load1,
+        words::cpus(&xfer.cpu),
+    );
+    StepVerdict {
+        what,
+        bulk: total >= BULK_BYTES,
+        intact: step.verify.ok,
+        lane,
+        counters,
+        gbps: xfer.gbps,
+        of_line_rate,
+        line,
+    }
+}
+
+/// A provider that is TCP is no RDMA, whatever counters show. One that could be RDMA needs the counters.
+fn by_provider(text: &UcxText) -> Option<Lane> {
+    let name = text
+        .provider
+        .as_deref()
+        .filter(|p| matches!(*p, "tcp" | "sockets"))?;
+    let rail = ucx_text::Rail {
+        transport: "libfabric".to_owned(),
+        device: name.to_owned(),
+        percent: None,
+    };
+    Some(Lane {
+        class: Class::Tcp,
+        rails: vec![rail],
+        how: "by the provider in the log".to_owned(),
+    })
+}
+
+/// Sum of the rates of the ports that carry a lane. None as soon as one of them is not known, and for software, whose
+/// printed rate means nothing.
+fn line_rate(lane: &Lane, ports: &[PortFacts], intent: &Intent) -> Option<f64> {
+    if lane.class != Class::Rdma {
+        return None;
+    }
+    let mut devices: Vec<&str> = lane.rails.iter().map(|r| r.device.as_str()).collect();
+    devices.sort_unstable();
+    devices.dedup();
+    devices
+        .into_iter()
+        .map(|device| port_rate(device, ports, intent))
+        .sum()
+}
+
+fn port_rate(device: &str, ports: &[PortFacts], intent: &Intent) -> Option<f64> {
+    if let Some(rate) = intent.line_rates.get(device) {
+        return Some(*rate);
+    }
+    let (name, port) = device.split_once(':').unwrap_or((device, "1"));
+    let port = ports
+        .iter()
+        .find(|p| &*p.device == name && p.port.to_string() == port)?;
+    // `400 Gb/sec (4X NDR)`; older kernels print SDR for a speed they do not know.
+    let rate = port.rate.as_deref()?;
+    if rate.contains("SDR") {
+        return None;
+    }
+    rate.split_whitespace().next()?.parse().ok()
+}
+
+fn verdict(status: Status, detail: impl Into<String>) -> Verdict {
+    Verdict {
+        status,
+        detail: detail.into(),
+        fix: None,
+        proven: false,
+        wrong_bytes: false,
+        reason: None,
+        steps: Vec::new(),
+        caveats: Vec::new(),
+        evidence: Vec::new(),
+    }
+}
+
+fn wrong_bytes(step: &StepRecord, shown: &StepVerdict) -> Verdict {
+    let at = step.verify.bad_at.unwrap_or_default();
+    let how = match step.verify.zeros {
+        Some(true) => "nothing arrived there: the block holds only zeros",
+        _ => "other bytes lie there",
+    };
+    let over = shown
+        .lane
+        .as_ref()
+        .map_or("an unknown lane".to_owned(), ToString::to_string);
+    let detail = format!(
+        "WRONG BYTES: {} over {over} reported success, and the {} found the first wrong byte at offset {at} of {} ({how}; \
+         {} wrong blocks of 1 MiB). KV cache moved this way gives wrong tokens with HTTP 200.",
+        shown.what,
+        step.verified_by,
+        step.verify.compared,
+        step.verify.bad_blocks.unwrap_or(1),
+    );
+    Verdict {
+        wrong_bytes: true,
+        fix: Some(
+            "Take this path out of service. In a virtual machine, check that GPU and NIC may reach each other (ACS, ATS, \
+             IOMMU; dynamo#12463); set UCX_IB_GPU_DIRECT_RDMA=n on both workers and run the transfer again to tell \
+             whether GPUDirect is at fault."
+                .to_owned(),
+        ),
+        ..verdict(Status::Fail, detail)
+    }
+}
+
+/// How bad a failed transfer is: a path that cannot carry bytes fails, a probe that could not run says nothing.
+fn failed(failure: &Failure, record: &TransferRecord, text: &UcxText) -> Verdict {
+    let (status, reason) = match failure.what {
+        What::NoPython | What::NoNixl => (Status::Skipped, Some(SkipReason::NotFound)),
+        What::HostMemory | What::GpuMemory | What::RssLimit => {
+            (Status::Skipped, Some(SkipReason::NotCollected))
+        }
+        What::Killed | What::OutOfMemory | What::StreamLost => {
+            (Status::Skipped, Some(SkipReason::ConnectionLost))
+        }
+        What::Stopped => (Status::Skipped, Some(SkipReason::Timeout)),
+        What::Deadline if !matches!(failure.stage, Stage::Connect | Stage::Xfer { .. }) => {
+            (Status::Skipped, Some(SkipReason::Timeout))
+        }
+        What::Flood | What::Nonsense | What::AgentError => {
+            (Status::Skipped, Some(SkipReason::Unparsable))
+        }
+        What::Refused => (Status::Skipped, Some(SkipReason::Denied)),
+        What::AgentCreate
+        | What::NoBackend
+        | What::Register
+        | What::Connect
+        | What::Prepare
+        | What::Transfer
+        | What::Stall
+        | What::Crashed
+        | What::Deadline => (Status::Fail, None),
+    };
+    let end = record.end(failure.side);
+    let detail = format!(
+        "{} on {} ({}) {}: {}",
+        words::of_failure(failure.what),
+        end.label,
+        failure.side,
+        failure.stage,
+        failure.detail,
+    );
+    let known = cause::of_failure(failure, record, text);
+    let mut out = verdict(status, detail);
+    out.reason = reason;
+    out.fix = Some(known.unwrap_or_else(|| words::fix_of_failure(failure.what).to_owned()));
+    out.caveats
+        .extend(failure.also.iter().map(ToString::to_string));
+    out
+}
+
+/// Right bytes: over which lane?
+fn lanes(
+    record: &TransferRecord,
+    text: &UcxText,
+    steps: &[StepVerdict],
+    intent: &Intent,
+) -> Verdict {
+    // The largest operations carry the KV cache; small ones may take a path of their own.
+    let Some(largest) = record
+        .steps
+        .iter()
+        .map(|s| s.xfer.bytes * s.xfer.descs)
+        .max()
+    else {
+        return Verdict {
+            reason: Some(SkipReason::NotCollected),
+            ..verdict(
+                Status::Skipped,
+                "no step was run, so nothing is known about the lane",
+            )
+        };
+    };
+    let bulk = |s: &&StepRecord| s.xfer.bytes * s.xfer.descs >= largest.min(BULK_BYTES);
+    let bulk: Vec<&StepVerdict> = record
+        .steps
+        .iter()
+        .zip(steps)
+        .filter(|(r, _)| bulk(r))
+        .map(|(_, s)| s)
+        .collect();
+    let each = bulk.iter().map(|s| of_lane(s, record, text, intent));
+    let mut worst = each
+        .max_by_key(|v| (gravity(v), v.status))
+        .unwrap_or_else(|| verdict(Status::Skipped, "no step"));
+    worst.proven = worst.proven && bulk.iter().all(|s| of_lane(s, record, text, intent).proven);
+    if worst.status == Status::Ok {
+        worst = slow(&bulk).map_or(worst.clone(), |slow| Verdict {
+            proven: worst.proven,
+            ..slow
+        });
+    }
+    worst
+}
+
+/// Unknown outweighs a warn: it is never a pass.
+fn gravity(v: &Verdict) -> u8 {
+    match v.status {
+        Status::Ok => u8::from(!v.proven),
+        Status::Warn => 2,
+        Status::Skipped => 3,
+        Status::Fail => 4,
+    }
+}
+
+fn of_lane(
+    step: &StepVerdict,
+    record: &TransferRecord,
+    text: &UcxText,
+    intent: &Intent,
+) -> Verdict {
+    let lane = match &step.lane {
+        Ok(lane) => lane,
+        Err(unknown) => {
+            let raw = unknown
+                .raw
+                .as_ref()
+                .map_or(String::new(), |raw| format!(" (`{raw}`)"));
+            let detail = format!(
+                "Bytes are right, transport unknown for {}: {}{raw}",
+                step.what, unknown.why
+            );
+            let fix = "Look at the log of the initiator in the bundle; with UCX before 1.16 only the configuration line is \
+                       printed, so upgrade NIXL or compare counters by hand.";
+            return Verdict {
+                reason: Some(SkipReason::Unparsable),
+                fix: Some(fix.to_owned()),
+                ..verdict(Status::Skipped, detail)
+            };
+        }
+    };
+    if let Some(Agreement::Disagree(why)) = &step.counters {
+        return contradicted(step, lane, why, record, text, intent);
+    }
+    let host = |role: Role| {
+        record
+            .end(role)
+            .ready
+            .as_ref()
+            .is_none_or(|r| &*r.seg != "VRAM")
+    };
+    let on_host = host(Role::Target) || host(Role::Initiator);
+    let enough = !on_host || intent.host_memory;
+    let agreed = match &step.counters {
+        Some(Agreement::Agree(how)) => format!("; counters agree: {how}"),
+        Some(Agreement::Silent(why)) => format!("; counters cannot confirm it: {why}"),
+        Some(Agreement::Disagree(_)) | None => String::new(),
+    };
+    let seen = format!(
+        "{} moved right bytes over {lane} ({}){agreed}",
+        step.what, lane.class
+    );
+    match lane.class {
+        Class::Tcp => wrong_lane(&seen, lane, record, text, intent),
+        _ if lane.emulated() => wrong_lane(&seen, lane, record, text, intent),
+        Class::SoftRoce | Class::SoftIwarp | Class::SoftRdma => Verdict {
+            fix: Some("Run it on the machines with RDMA hardware; software verbs prove the software, not the fabric.".to_owned()),
+            ..verdict(Status::Warn, format!("{seen}: no RDMA hardware took part, so the fabric is unproven"))
+        },
+        Class::SharedMemory if record.same_container => {
+            verdict(Status::Ok, format!("{seen}; both ends are in one container, so no link between workers was used"))
+        }
+        Class::SharedMemory => Verdict {
+            fix: Some(same_node_fix(on_host)),
+            ..verdict(Status::Warn, format!("{seen}: the bytes never left the node, so no link between nodes was used"))
+        },
+        Class::Nvlink if record.same_container => {
+            verdict(Status::Ok, format!("{seen}; both ends are in one container, so no link between workers was used"))
+        }
+        Class::Rdma if intent.path == Path::MultiNodeNvlink => Verdict {
+            proven: false,
+            fix: Some(
+                "Check ComputeDomain, IMEX and that both pods are in one NVLink clique; KV memory must be allocated with \
+                 fabric handles (nixl#1614, vllm#51377)."
+                    .to_owned(),
+            ),
+            ..verdict(Status::Warn, format!("{seen}, where multi-node NVLink was intended"))
+        },
+        Class::Rdma | Class::Nvlink | Class::MultiNodeNvlink => Verdict {
+            proven: enough && !record.same_container,
+            ..verdict(Status::Ok, seen)
+        },
+    }
+}
+
+fn same_node_fix(on_host: bool) -> String {
+    let memory = if on_host { ", with --memory gpu" } else { "" };
+    format!(
+        "Choose a prefill pod and a decode pod on different nodes{memory}, or accept that this pair shares a node."
+    )
+}
+
+fn wrong_lane(
+    seen: &str,
+    lane: &Lane,
+    record: &TransferRecord,
+    text: &UcxText,
+    intent: &Intent,
+) -> Verdict {
+    let status = if intent.host_memory {
+        Status::Warn
+    } else {
+        Status::Fail
+    };
+    let wanted = match intent.path {
+        Path::Rdma => "RDMA or NVLink",
+        Path::MultiNodeNvlink => "multi-node NVLink",
+    };
+    let emulated = if lane.class != Class::Tcp && lane.emulated() {
+        "; the CPU copies the bytes through messages"
+    } else {
+        ""
+    };
+    let (why, fix) = match (&intent.likely_cause, cause::of_wrong_lane(record, text)) {
+        (Some(cause), _) => (
+            format!(". Most likely cause: {cause}"),
+            "Remove that cause and run the transfer again.".to_owned(),
+        ),
+        (None, Some(cause)) => (format!(". Most likely cause: {}", cause.why), cause.fix),
+        (None, None) => {
+            let fix = "Run `dynamo-interconnect-check node` on both pods and fix what it reports; TCP is what UCX takes when \
+                       nothing better works at both ends.";
+            (String::new(), fix.to_owned())
+        }
+    };
+    let detail = format!("Works, wrong lane: {seen}{emulated}; {wanted} was needed{why}");
+    Verdict {
+        fix: Some(fix),
+        ..verdict(status, detail)
+    }
+}
+
+/// Table and counters tell different stories: never a pass, and a fail where counters show TCP.
+fn contradicted(
+    step: &StepVerdict,
+    lane: &Lane,
+    why: &str,
+    record: &TransferRecord,
+    text: &UcxText,
+    intent: &Intent,
+) -> Verdict {
+    if lane.class == Class::Tcp || lane.emulated() {
+        let seen = format!(
+            "{} moved right bytes over {lane}, although {why}",
+            step.what
+        );
+        return wrong_lane(&seen, lane, record, text, intent);
+    }
+    let detail = format!(
+        "Bytes are right, transport unknown for {}: UCX names {lane}, but {why}",
+        step.what
+    );
+    Verdict {
+        reason: Some(SkipReason::Unparsable),
+        fix: Some(
+            "Run it again while the link is otherwise idle; on a virtual function, read the counters of the physical port \
+             on the node."
+                .to_owned(),
+        ),
+        ..verdict(Status::Skipped, detail)
+    }
+}
+
+/// A lane well below the rate of its port.
+fn slow(bulk: &[&StepVerdict]) -> Option<Verdict> {
+    let judged = bulk.iter().filter_map(|s| Some((s.of_line_rate?, s)));
+    let (share, step) = judged.min_by(|a, b| a.0.total_cmp(&b.0))?;
+    if share >= RATE_OK {
+        return None;
+    }
+    let how = if share < RATE_BOUNCE {
+        "this looks like TCP or a bounce through software"
+    } else if share < RATE_FAR {
+        "far below"
+    } else {
+        "below"
+    };
+    let detail = format!(
+        "{} at {:.0}% of the line rate, {how} the {:.0}% that is usual ({RATE_SOURCE})",
+        step.line,
+        share * 100.0,
+        RATE_OK * 100.0,
+    );
+    let fix = "Run it again while the workers are idle. If it stays low: compare the PCIe speed and width of the NIC with \
+               its rate, and use a GPU and a NIC under one PCIe switch.";
+    Some(Verdict {
+        fix: Some(fix.to_owned()),
+        ..verdict(Status::Warn, detail)
+    })
+}
+
+fn caveats(record: &TransferRecord, steps: &[StepVerdict], intent: &Intent) -> Vec<String> {
+    let mut out = Vec::new();
+    for end in [&record.target, &record.initiator] {
+        let Some(ready) = &end.ready else { continue };
+        if record.memory != Memory::Host
+            && let Some(why) = &ready.host_memory_because
+        {
+            out.push(format!(
+                "host memory was used on {}, so its GPU path is not proven: {why}",
+                end.label
+            ));
+        } else if &*ready.seg != "VRAM" && !intent.host_memory {
+            out.push(format!(
+                "host memory was used on {} as asked for, so its GPU path is not proven",
+                end.label
+            ));
+        }
+        if let Some(ended) = end.ended.as_ref().filter(|_| end.maxrss_kb.is_some()) {
+            match ended.signal() {
+                Some(signal) => out.push(format!(
+                    "the probe on {} crashed at exit (signal {signal}), after its work",
+                    end.label
+                )),
+                None if *ended != super::stream::Ended::Code(0) => {
+                    out.push(format!(
+                        "the probe on {} left with {ended}, after its work",
+                        end.label
+                    ));
+                }
+                None => {}
+            }
+        }
+    }
+    let throttled = record
+        .steps
+        .iter()
+        .any(|s| s.xfer.cpu.throttled.is_some_and(|n| n > 0));
+    if throttled {
+        out.push(
+            "the CPU quota stopped the probe during a transfer, so rates and latencies are too low"
+                .to_owned(),
+        );
+    }
+    for step in steps.iter().filter(|s| s.bulk) {
+        if let Some(lane) = step.lane.as_ref().ok().filter(|l| l.copies()) {
+            out.push(format!(
+                "{}: UCX copies through buffers ({lane}) instead of zero-copy",
+                step.what
+            ));
+        }
+    }
+    if record.same_container {
+        out.push(
+            "both ends ran in one container: registration and the local lane, no more".to_owned(),
+        );
+    }
+    out
+}
+
+fn evidence(record: &TransferRecord, text: &UcxText, steps: &[StepVerdict]) -> Vec<String> {
+    let mut out: Vec<String> = steps.iter().map(|s| s.line.clone()).collect();
+    out.extend(text.version.iter().map(|v| format!("UCX {v}")));
+    out.extend(
+        text.provider
+            .iter()
+            .map(|p| format!("libfabric provider {p}")),
+    );
+    out.extend(text.configurations.iter().cloned());
+    out.extend(
+        text.rows
+            .iter()
+            .filter(|r| r.to.is_none())
+            .map(|r| format!("{} {}: {} {}", r.kind, r.memory, r.how, r.raw)),
+    );
+    if record.failure.is_some() {
+        for end in [&record.target, &record.initiator] {
+            let from = end.log.tail.len().saturating_sub(12);
+            out.extend(
+                end.log.tail[from..]
+                    .iter()
+                    .map(|l| format!("{}: {l}", end.label)),
+            );
+        }
+    }
+    out
+}

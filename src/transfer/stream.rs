@@ -1,0 +1,131 @@
+//! How an agent is reached: a command with its three streams, in a container or on this machine.
+
+use super::protocol::Words;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::process::Stdio;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+/// A running command. Dropping it must end the command or at least cut its standard input, which ends an agent.
+pub struct Stream {
+    /// Its standard input. Dropping it closes it.
+    pub stdin: Box<dyn AsyncWrite + Send + Unpin>,
+    /// Its standard output.
+    pub stdout: Box<dyn AsyncRead + Send + Unpin>,
+    /// Its standard error.
+    pub stderr: Box<dyn AsyncRead + Send + Unpin>,
+    /// Resolves when the command has ended, or when nothing more can be learned about it.
+    pub status: Pin<Box<dyn Future<Output = Ended> + Send>>,
+}
+
+/// How a command ended, as far as it is known.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ended {
+    /// Exit code. A container runtime reports a signal as 128 and its number.
+    Code(i32),
+    /// Ended by a signal.
+    Signal(i32),
+    /// The program is not there.
+    NoProgram(Words),
+    /// The connection broke first.
+    Lost(Words),
+    /// It did not end in time and was ended or left to its own deadline.
+    StillRunning,
+}
+
+impl Ended {
+    /// The signal, whichever way it was reported.
+    pub fn signal(&self) -> Option<i32> {
+        match self {
+            Self::Signal(n) => Some(*n),
+            Self::Code(code) if (129..=192).contains(code) => Some(code - 128),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Code(code) => write!(f, "exit code {code}"),
+            Self::Signal(n) => write!(f, "signal {n}"),
+            Self::NoProgram(what) => write!(f, "no such program: {what}"),
+            Self::Lost(what) => write!(f, "connection lost: {what}"),
+            Self::StillRunning => f.write_str("still running"),
+        }
+    }
+}
+
+/// Why no stream could be opened.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    /// The program is not in the container.
+    #[error("no such program: {0}")]
+    NoProgram(String),
+    /// It may not be run, or the container does not take commands.
+    #[error("cannot run a command: {0}")]
+    Refused(String),
+    /// The way to the container is broken.
+    #[error("connection lost: {0}")]
+    Lost(String),
+}
+
+/// Where commands run: a container through exec, or this machine.
+pub trait Open: Sync {
+    /// Runs a command with its three streams and no terminal.
+    fn open(&self, argv: &[String]) -> impl Future<Output = Result<Stream, OpenError>> + Send;
+}
+
+/// This machine.
+#[derive(Debug, Clone, Default)]
+pub struct Local {
+    /// Words in front of every command, for example one that enters a namespace.
+    pub wrap: Vec<String>,
+    /// Variables in addition to our own.
+    pub env: BTreeMap<String, String>,
+}
+
+impl Open for Local {
+    async fn open(&self, argv: &[String]) -> Result<Stream, OpenError> {
+        let mut words = self.wrap.iter().chain(argv);
+        let program = words
+            .next()
+            .ok_or_else(|| OpenError::NoProgram("empty command".to_owned()))?;
+        let mut child = tokio::process::Command::new(program)
+            .args(words)
+            .envs(&self.env)
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(|e| match e.kind() {
+                std::io::ErrorKind::NotFound => OpenError::NoProgram(program.clone()),
+                _ => OpenError::Refused(format!("{program}: {e}")),
+            })?;
+        let gone = || OpenError::Lost("a stream of the new process is missing".to_owned());
+        Ok(Stream {
+            stdin: Box::new(child.stdin.take().ok_or_else(gone)?),
+            stdout: Box::new(child.stdout.take().ok_or_else(gone)?),
+            stderr: Box::new(child.stderr.take().ok_or_else(gone)?),
+            status: Box::pin(async move { child.wait().await.map_or_else(lost, ended) }),
+        })
+    }
+}
+
+fn lost(e: std::io::Error) -> Ended {
+    Ended::Lost(e.to_string().into())
+}
+
+fn ended(status: std::process::ExitStatus) -> Ended {
+    #[cfg(unix)]
+    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
+        return Ended::Signal(signal);
+    }
+    Ended::Code(status.code().unwrap_or(-1))
+}

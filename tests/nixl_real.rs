@@ -1,0 +1,211 @@
+//! The real NIXL wheel, without RDMA and without a GPU: one host, and two pod-like places joined by a veth.
+//!
+//! Runs where INTERCONNECT_NIXL_PYTHON names an interpreter with nixl-cu12 and numpy; the two places need root,
+//! iproute2 and unshare. Elsewhere it says aloud that it did not run. INTERCONNECT_NIXL_RECORD names a directory for the
+//! records of the runs: that is where tests/support/ucx_logs come from.
+#![expect(clippy::print_stdout, clippy::unwrap_used, reason = "helpers of tests")]
+
+#[path = "support/transfer.rs"]
+mod support;
+
+use dynamo_interconnect_check::report::Status;
+use dynamo_interconnect_check::transfer::counted::Agreement;
+use dynamo_interconnect_check::transfer::lane::Class;
+use dynamo_interconnect_check::transfer::protocol::Kind;
+use dynamo_interconnect_check::transfer::{
+    Intent, Local, Step, TransferRecord, Verdict, judge, run,
+};
+use std::process::Command;
+
+fn python(what: &str) -> Option<String> {
+    let python = std::env::var("INTERCONNECT_NIXL_PYTHON").ok();
+    if python.is_none() {
+        println!("SKIPPED: {what}: INTERCONNECT_NIXL_PYTHON is not set");
+    }
+    python
+}
+
+/// Shapes of KV traffic, fewer operations than a real run.
+fn steps() -> Vec<Step> {
+    let shapes = [(8, 1, 20), (64 << 10, 16, 20), (1 << 20, 16, 5)];
+    let both = |(bytes, descs, iters)| {
+        [Kind::Write, Kind::Read].map(|kind| Step {
+            kind,
+            bytes,
+            descs,
+            iters,
+        })
+    };
+    shapes.into_iter().flat_map(both).collect()
+}
+
+async fn transfer(
+    python: &str,
+    a: &Local,
+    b: &Local,
+    nonce: &str,
+    env: &[(&str, &str)],
+) -> (TransferRecord, Verdict) {
+    let settings = support::settings(nonce, steps());
+    let (mut target, mut initiator) = (
+        support::end("decode-0", a, python),
+        support::end("prefill-0", b, python),
+    );
+    target.env = env
+        .iter()
+        .map(|(n, v)| ((*n).to_owned(), (*v).to_owned()))
+        .collect();
+    initiator.env = target.env.clone();
+    let record = run(&target, &initiator, &settings).await;
+    let verdict = judge(&record, &Intent::default());
+    println!(
+        "{:?} {}\nfix: {:?}\n{:#?}",
+        verdict.status, verdict.detail, verdict.fix, verdict.caveats
+    );
+    verdict
+        .evidence
+        .iter()
+        .for_each(|line| println!("  {line}"));
+    if let Ok(dir) = std::env::var("INTERCONNECT_NIXL_RECORD") {
+        std::fs::write(
+            format!("{dir}/{nonce}.json"),
+            serde_json::to_string_pretty(&record).unwrap(),
+        )
+        .unwrap();
+    }
+    (record, verdict)
+}
+
+fn assert_clean(record: &TransferRecord) {
+    assert_eq!(record.failure, None, "{:#?}", record.initiator.log.tail);
+    assert_eq!(record.steps.len(), steps().len());
+    for step in &record.steps {
+        assert!(step.verify.ok, "{step:?}");
+        assert_eq!(step.verify.compared, step.xfer.bytes * step.xfer.descs);
+    }
+    for end in [&record.target, &record.initiator] {
+        assert_eq!(
+            end.ended.as_ref().map(ToString::to_string).as_deref(),
+            Some("exit code 0")
+        );
+    }
+}
+
+#[tokio::test]
+async fn on_one_host_the_lane_is_shared_memory_and_that_is_said() {
+    let Some(python) = python("real NIXL on one host") else {
+        return;
+    };
+    let here = Local::default();
+    let (record, verdict) = transfer(&python, &here, &here, "host", &[]).await;
+    assert_clean(&record);
+    for step in &verdict.steps {
+        let lane = step.lane.as_ref().expect("a lane");
+        assert_eq!(lane.class, Class::SharedMemory, "{}", step.line);
+        assert_eq!(lane.rails[0].transport, "cma");
+    }
+    assert_eq!(verdict.status, Status::Warn);
+    assert!(!verdict.proven);
+    assert!(
+        verdict.detail.contains("never left the node"),
+        "{}",
+        verdict.detail
+    );
+}
+
+/// Two namespaces, removed whatever happens.
+struct Pods(String);
+
+impl Pods {
+    fn script(verb: &str, name: &str) -> bool {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/pod_pair.sh");
+        Command::new(script)
+            .args([verb, name])
+            .status()
+            .is_ok_and(|s| s.success())
+    }
+
+    fn place(&self, end: &str) -> Local {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/pod_pair.sh");
+        let wrap = [script, "run", &format!("{}{end}", self.0)]
+            .map(str::to_owned)
+            .to_vec();
+        Local {
+            wrap,
+            ..Local::default()
+        }
+    }
+}
+
+impl Drop for Pods {
+    fn drop(&mut self) {
+        Self::script("down", &self.0);
+    }
+}
+
+#[tokio::test]
+async fn between_two_pod_like_places_the_lane_is_tcp_and_that_fails() {
+    let Some(python) = python("real NIXL between two pod-like places") else {
+        return;
+    };
+    let pods = Pods(format!("icx{}", std::process::id()));
+    if !Pods::script("up", &pods.0) {
+        println!("SKIPPED: two pod-like places need root, iproute2 and unshare");
+        return;
+    }
+    let (record, verdict) =
+        transfer(&python, &pods.place("a"), &pods.place("b"), "pods", &[]).await;
+    assert_clean(&record);
+    for step in &verdict.steps {
+        let lane = step.lane.as_ref().expect("a lane");
+        assert_eq!(
+            (lane.class, lane.rails[0].device.as_str()),
+            (Class::Tcp, "eth0"),
+            "{}",
+            step.line
+        );
+    }
+    let large = verdict.steps.last().expect("steps");
+    assert!(
+        matches!(large.counters, Some(Agreement::Agree(_))),
+        "{:?}",
+        large.counters
+    );
+    assert_eq!(verdict.status, Status::Fail);
+    assert!(!verdict.proven && !verdict.wrong_bytes);
+    assert!(
+        verdict.detail.starts_with("Works, wrong lane"),
+        "{}",
+        verdict.detail
+    );
+    assert!(verdict.fix.is_some());
+}
+
+/// In a virtual machine with soft-RoCE, or on a machine with RDMA: INTERCONNECT_NIXL_RDMA names the device.
+#[tokio::test]
+async fn over_verbs_table_and_counters_name_the_device() {
+    let what = "real NIXL over verbs";
+    let (Some(python), Ok(device)) = (python(what), std::env::var("INTERCONNECT_NIXL_RDMA")) else {
+        println!("SKIPPED: {what}: INTERCONNECT_NIXL_RDMA is not set");
+        return;
+    };
+    let (here, port) = (Local::default(), format!("{device}:1"));
+    let env = [("UCX_TLS", "rc"), ("UCX_NET_DEVICES", port.as_str())];
+    let (record, verdict) = transfer(&python, &here, &here, "verbs", &env).await;
+    assert_clean(&record);
+    for step in &verdict.steps {
+        let lane = step.lane.as_ref().expect("a lane");
+        assert!(lane.rails[0].transport.starts_with("rc_"), "{}", step.line);
+        assert_eq!(lane.rails[0].device, port);
+    }
+    let large = verdict.steps.last().expect("steps");
+    assert!(
+        matches!(large.counters, Some(Agreement::Agree(_))),
+        "{:?}",
+        large.counters
+    );
+    if device.starts_with("rxe") {
+        assert_eq!((verdict.status, verdict.proven), (Status::Warn, false));
+        assert!(verdict.detail.contains("soft-RoCE"), "{}", verdict.detail);
+    }
+}

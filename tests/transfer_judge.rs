@@ -1,0 +1,511 @@
+//! Verdicts on records: the table of what counts as proof.
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
+use dynamo_interconnect_check::report::{SkipReason, Status};
+use dynamo_interconnect_check::transfer::protocol::{
+    Counters, Cpu, Kind, Latency, Memory, MemoryFacts, PortFacts, Ready, Role, Verify, Xfer,
+};
+use dynamo_interconnect_check::transfer::record::{
+    EndRecord, FORMAT, Failure, LogText, Stage, StepRecord, TransferRecord, What,
+};
+use dynamo_interconnect_check::transfer::{Intent, Path, Verdict, judge};
+
+const BYTES: u64 = 64 << 20;
+
+fn log(name: &str) -> String {
+    std::fs::read_to_string(format!(
+        "{}/tests/support/ucx_logs/{name}.txt",
+        env!("CARGO_MANIFEST_DIR")
+    ))
+    .unwrap()
+}
+
+fn hca(device: &str) -> PortFacts {
+    PortFacts {
+        device: device.into(),
+        port: 1,
+        state: Some("4: ACTIVE".into()),
+        rate: Some("400 Gb/sec (4X NDR)".into()),
+        link_layer: Some("InfiniBand".into()),
+        hardware: true,
+        granted: true,
+        driver: Some("mlx5_core".into()),
+    }
+}
+
+fn ready(seg: &str) -> Ready {
+    Ready {
+        memlock: [-1, -1],
+        mem: MemoryFacts {
+            seg: seg.into(),
+            ..MemoryFacts::default()
+        },
+        ports: vec![hca("mlx5_0"), hca("mlx5_1")],
+        counted: ["net/eth0", "ib/mlx5_0:1", "ib/mlx5_1:1"]
+            .map(Into::into)
+            .to_vec(),
+        seg: seg.into(),
+        ..Ready::default()
+    }
+}
+
+fn step(kind: Kind, gbps: f64, delta: &[(&str, i64)]) -> StepRecord {
+    let verify = Verify {
+        ok: true,
+        compared: BYTES,
+        bad_at: None,
+        zeros: None,
+        bad_blocks: None,
+    };
+    let xfer = Xfer {
+        kind,
+        bytes: BYTES,
+        descs: 1,
+        iters: 9,
+        first_us: 900.0,
+        moved: BYTES * 10,
+        gbps,
+        lat_us: Latency {
+            min: 1.0,
+            p50: 2.0,
+            p90: 3.0,
+            p99: 4.0,
+            max: 5.0,
+        },
+        delta: counters(delta),
+        cpu: Cpu {
+            load1: 0.5,
+            cpus: 8,
+            quota: None,
+            throttled: None,
+        },
+        verify: None,
+    };
+    StepRecord {
+        xfer,
+        target_delta: None,
+        verify,
+        verified_by: Role::Target,
+    }
+}
+
+fn counters(delta: &[(&str, i64)]) -> Counters {
+    delta.iter().map(|(name, n)| ((*name).into(), *n)).collect()
+}
+
+/// A transfer of GPU memory over two rails, as it should be.
+fn good() -> TransferRecord {
+    let moved = (BYTES * 10) as i64;
+    let end = |label: &str, text: &str| EndRecord {
+        label: label.into(),
+        ready: Some(ready("VRAM")),
+        log: LogText {
+            lane: text.to_owned(),
+            ..LogText::default()
+        },
+        ..EndRecord::default()
+    };
+    TransferRecord {
+        format: FORMAT,
+        backend: "UCX".into(),
+        memory: Memory::Auto,
+        same_container: false,
+        target: end("decode-0", ""),
+        initiator: end("prefill-0", &log("invented-rc-mlx5")),
+        connected_s: Some(0.1),
+        steps: vec![step(
+            Kind::Write,
+            380.0,
+            &[("ib/mlx5_0:1/tx_bytes", moved + 1000)],
+        )],
+        failure: None,
+    }
+}
+
+fn host(mut record: TransferRecord) -> TransferRecord {
+    for end in [&mut record.target, &mut record.initiator] {
+        end.ready = Some(ready("DRAM"));
+    }
+    record
+}
+
+fn with_log(name: &str, delta: &[(&str, i64)]) -> TransferRecord {
+    let mut record = host(good());
+    record.initiator.log.lane = log(name);
+    record.steps = vec![step(Kind::Write, 10.0, delta)];
+    record
+}
+
+fn judged(record: &TransferRecord) -> Verdict {
+    judge(record, &Intent::default())
+}
+
+const FULL: i64 = (BYTES * 10) as i64;
+
+#[test]
+fn rdma_of_gpu_memory_with_counters_that_agree_is_proven() {
+    let verdict = judged(&good());
+    assert_eq!(
+        (verdict.status, verdict.proven),
+        (Status::Ok, true),
+        "{}",
+        verdict.detail
+    );
+    assert!(
+        verdict.detail.contains("counters agree"),
+        "{}",
+        verdict.detail
+    );
+    assert_eq!(verdict.steps[0].of_line_rate, Some(0.95));
+}
+
+#[test]
+fn counters_that_cannot_be_read_are_said_and_do_not_hinder() {
+    let mut record = good();
+    record.initiator.ready.as_mut().unwrap().counted.clear();
+    let verdict = judged(&record);
+    assert_eq!((verdict.status, verdict.proven), (Status::Ok, true));
+    assert!(
+        verdict.detail.contains("cannot confirm"),
+        "{}",
+        verdict.detail
+    );
+}
+
+#[test]
+fn counters_that_contradict_are_never_a_pass() {
+    for delta in [
+        vec![],
+        vec![("net/eth0/tx_bytes", FULL + 5000)],
+        vec![("ib/mlx5_9:1/tx_bytes", FULL)],
+    ] {
+        let mut record = good();
+        record.steps[0].xfer.delta = counters(&delta);
+        let verdict = judged(&record);
+        assert_eq!(
+            (verdict.status, verdict.proven),
+            (Status::Skipped, false),
+            "{delta:?}: {}",
+            verdict.detail
+        );
+        assert!(
+            verdict.detail.contains("transport unknown"),
+            "{}",
+            verdict.detail
+        );
+    }
+    let mut record = good();
+    record.target.ready.as_mut().unwrap().counted = vec!["net/eth0".into()];
+    record.steps[0].target_delta = Some(counters(&[("net/eth0/rx_bytes", FULL)]));
+    assert_eq!(
+        judged(&record).status,
+        Status::Skipped,
+        "the target saw them on its network card"
+    );
+}
+
+#[test]
+fn a_slow_lane_is_a_warn_with_threshold_and_source() {
+    for (gbps, words) in [
+        (300.0, "below the 90%"),
+        (200.0, "far below"),
+        (8.0, "looks like TCP or a bounce"),
+    ] {
+        let mut record = good();
+        record.steps[0].xfer.gbps = gbps;
+        let verdict = judged(&record);
+        assert_eq!(
+            (verdict.status, verdict.proven),
+            (Status::Warn, true),
+            "{gbps}"
+        );
+        assert!(verdict.detail.contains(words), "{}", verdict.detail);
+        assert!(
+            verdict.detail.contains("azurehpc-health-checks"),
+            "{}",
+            verdict.detail
+        );
+    }
+    // Two rails: the sum of both ports.
+    let mut record = host(good());
+    record.steps[0].xfer.gbps = 740.0;
+    record.steps[0].xfer.delta = counters(&[
+        ("ib/mlx5_0:1/tx_bytes", FULL / 2),
+        ("ib/mlx5_1:1/tx_bytes", FULL / 2),
+    ]);
+    assert_eq!(judged(&record).steps[0].of_line_rate, Some(0.925));
+    // A rate that is not known is not judged.
+    for rate in [None, Some("10 Gb/sec (4X SDR)".into())] {
+        let mut record = good();
+        record.initiator.ready.as_mut().unwrap().ports[0].rate = rate;
+        assert_eq!(judged(&record).steps[0].of_line_rate, None);
+    }
+    let known = Intent {
+        line_rates: [("mlx5_0:1".to_owned(), 800.0)].into(),
+        ..Intent::default()
+    };
+    assert_eq!(judge(&good(), &known).steps[0].of_line_rate, Some(0.475));
+}
+
+#[test]
+fn tcp_is_the_wrong_lane_and_the_cause_is_named() {
+    let tcp = || with_log("ucx-1.23-pods", &[("net/eth0/tx_bytes", FULL + FULL / 100)]);
+    let verdict = judged(&tcp());
+    assert_eq!((verdict.status, verdict.proven), (Status::Fail, false));
+    assert!(
+        verdict.detail.starts_with("Works, wrong lane"),
+        "{}",
+        verdict.detail
+    );
+    let cause = |change: fn(&mut Ready)| {
+        let mut record = tcp();
+        change(record.target.ready.as_mut().unwrap());
+        judged(&record).detail
+    };
+    let named = [
+        (cause(|r| r.ports.clear()), "no RDMA device is visible"),
+        (
+            cause(|r| r.ports.iter_mut().for_each(|p| p.granted = false)),
+            "device nodes are not in the container",
+        ),
+        (
+            cause(|r| {
+                r.ports
+                    .iter_mut()
+                    .for_each(|p| p.state = Some("2: INIT".into()))
+            }),
+            "is ACTIVE",
+        ),
+        (
+            cause(|r| r.memlock = [8 << 20, -1]),
+            "RLIMIT_MEMLOCK is 8388608",
+        ),
+        (
+            cause(|r| r.env = [("UCX_TLS".into(), "tcp,cuda_copy".into())].into()),
+            "UCX_TLS=tcp,cuda_copy leaves RDMA out",
+        ),
+        (
+            cause(|r| r.env = [("UCX_TLS".into(), "^rc_mlx5,dc".into())].into()),
+            "leaves RDMA out",
+        ),
+        (
+            cause(|r| r.libs = vec!["/usr/lib/libucp.so.0".into()]),
+            "no verbs module",
+        ),
+    ];
+    for (detail, words) in named {
+        assert!(
+            detail.contains(words) && detail.contains("decode-0"),
+            "{words}: {detail}"
+        );
+    }
+    for fine in ["rc,cuda_copy", "all", "ib", "^tcp", "rc_x,tcp"] {
+        let mut record = tcp();
+        record.target.ready.as_mut().unwrap().env = [("UCX_TLS".into(), fine.into())].into();
+        assert!(!judged(&record).detail.contains("UCX_TLS"), "{fine}");
+    }
+    let mut record = tcp();
+    record.initiator.log.lane += "[1.0] [h:1:0]  ucp_context.c:1508 UCX  WARN  network device 'mlx5_0:1' is not available, please use one or more of: 'lo'(tcp)\n";
+    assert!(
+        judged(&record)
+            .detail
+            .contains("UCX ignored what it was told to use")
+    );
+    let cpu = Intent {
+        host_memory: true,
+        ..Intent::default()
+    };
+    assert_eq!(
+        judge(&tcp(), &cpu).status,
+        Status::Warn,
+        "host memory by intent"
+    );
+}
+
+#[test]
+fn software_verbs_stay_unproven() {
+    let mut record = with_log(
+        "ucx-1.23-rxe",
+        &[
+            ("hw/rxe0:1/sent_pkts", FULL / 1024),
+            ("net/eth0/tx_bytes", FULL + FULL / 20),
+        ],
+    );
+    record
+        .initiator
+        .ready
+        .as_mut()
+        .unwrap()
+        .counted
+        .push("hw/rxe0:1".into());
+    let verdict = judge(
+        &record,
+        &Intent {
+            host_memory: true,
+            ..Intent::default()
+        },
+    );
+    assert_eq!(
+        (verdict.status, verdict.proven),
+        (Status::Warn, false),
+        "{}",
+        verdict.detail
+    );
+    assert!(
+        verdict.detail.contains("soft-RoCE") && verdict.detail.contains("counters agree"),
+        "{}",
+        verdict.detail
+    );
+    assert!(
+        verdict
+            .caveats
+            .iter()
+            .any(|c| c.contains("copies through buffers"))
+    );
+    assert_eq!(
+        verdict.steps[0].of_line_rate, None,
+        "the rate of software means nothing"
+    );
+}
+
+#[test]
+fn an_unknown_lane_is_never_a_pass() {
+    let verdict = judged(&with_log("ucx-1.15-pods", &[]));
+    assert_eq!(
+        (verdict.status, verdict.reason),
+        (Status::Skipped, Some(SkipReason::Unparsable))
+    );
+    assert!(
+        verdict.detail.contains("transport unknown"),
+        "{}",
+        verdict.detail
+    );
+    let mut record = good();
+    record.steps.clear();
+    assert_eq!(judged(&record).status, Status::Skipped);
+}
+
+#[test]
+fn libfabric_is_judged_by_counters_and_provider() {
+    let libfabric = |delta: &[(&str, i64)], text: &str| {
+        let mut record = good();
+        record.backend = "LIBFABRIC".into();
+        record.initiator.log.lane = text.to_owned();
+        let ready = record.initiator.ready.as_mut().unwrap();
+        ready.ports = vec![hca("rdmap79s0")];
+        ready.counted = ["hw/rdmap79s0:1", "net/eth0"].map(Into::into).to_vec();
+        record.steps[0].xfer.delta = counters(delta);
+        judged(&record)
+    };
+    let efa = libfabric(
+        &[("hw/rdmap79s0:1/tx_bytes", FULL)],
+        "NIXL INFO Discovered 32 EFA devices",
+    );
+    assert_eq!(
+        (efa.status, efa.proven),
+        (Status::Ok, true),
+        "{}",
+        efa.detail
+    );
+    assert!(efa.evidence.contains(&"libfabric provider efa".to_owned()));
+    let tcp = libfabric(
+        &[("net/eth0/tx_bytes", FULL)],
+        "Using simplified topology for tcp",
+    );
+    assert_eq!(tcp.status, Status::Fail, "{}", tcp.detail);
+    let silent = libfabric(&[], "Using simplified topology for tcp");
+    assert_eq!(silent.status, Status::Fail, "{}", silent.detail);
+    assert_eq!(libfabric(&[], "").status, Status::Skipped);
+}
+
+#[test]
+fn nvlink_within_and_between_nodes() {
+    let mut record = good();
+    record.initiator.log.lane = log("invented-cuda-ipc");
+    record.steps = vec![step(Kind::Read, 3000.0, &[])];
+    let verdict = judged(&record);
+    assert_eq!(
+        (verdict.status, verdict.proven),
+        (Status::Ok, true),
+        "{}",
+        verdict.detail
+    );
+    record.initiator.log.lane = log("invented-cuda-ipc").replace("intra-node", "inter-node");
+    let mnnvl = Intent {
+        path: Path::MultiNodeNvlink,
+        ..Intent::default()
+    };
+    let verdict = judge(&record, &mnnvl);
+    assert_eq!((verdict.status, verdict.proven), (Status::Ok, true));
+    assert!(
+        verdict.detail.contains("multi-node NVLink"),
+        "{}",
+        verdict.detail
+    );
+    let verdict = judge(&good(), &mnnvl);
+    assert_eq!(
+        (verdict.status, verdict.proven),
+        (Status::Warn, false),
+        "RDMA where NVLink was meant"
+    );
+}
+
+#[test]
+fn wrong_bytes_outweigh_everything() {
+    let mut record = good();
+    let verify = &mut record.steps[0].verify;
+    (verify.ok, verify.bad_at, verify.zeros, verify.bad_blocks) =
+        (false, Some(4096), Some(true), Some(3));
+    record.failure = Some(Failure {
+        side: Role::Target,
+        stage: Stage::Bye,
+        what: What::Killed,
+        detail: "signal 9".into(),
+        also: vec![],
+    });
+    let verdict = judged(&record);
+    assert!(verdict.wrong_bytes && !verdict.proven && verdict.status == Status::Fail);
+    assert!(
+        verdict.detail.contains("offset 4096") && verdict.detail.contains("only zeros"),
+        "{}",
+        verdict.detail
+    );
+}
+
+#[test]
+fn one_container_proves_registration_and_no_link() {
+    let mut record = with_log("ucx-1.23-host", &[]);
+    record.same_container = true;
+    let verdict = judged(&record);
+    assert_eq!(
+        (verdict.status, verdict.proven),
+        (Status::Ok, false),
+        "{}",
+        verdict.detail
+    );
+    assert!(verdict.caveats.iter().any(|c| c.contains("one container")));
+}
+
+#[test]
+fn a_failure_carries_its_side_stage_and_log() {
+    let mut record = good();
+    record.initiator.log.tail =
+        vec!["UCX  ERROR Transport retry count exceeded on mlx5_0:1".to_owned()];
+    record.failure = Some(Failure {
+        side: Role::Initiator,
+        stage: Stage::Xfer {
+            kind: Kind::Read,
+            bytes: 65536,
+            descs: 64,
+        },
+        what: What::Transfer,
+        detail: "NIXL_ERR_BACKEND".into(),
+        also: vec!["the target is alive".into()],
+    });
+    let verdict = judged(&record);
+    assert_eq!(verdict.status, Status::Fail);
+    let said = "The transfer failed on prefill-0 (initiator) during the READ of 64 x 65536 bytes: NIXL_ERR_BACKEND";
+    assert_eq!(verdict.detail, said);
+    assert!(verdict.fix.unwrap().contains("GID index"));
+    assert!(verdict.evidence.iter().any(|l| l.contains("retry count")));
+}

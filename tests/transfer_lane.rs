@@ -1,0 +1,177 @@
+//! Recorded logs of UCX to lanes. Each file says in its first line where it comes from; invented ones say so.
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
+use dynamo_interconnect_check::transfer::lane::{Class, by_table};
+use dynamo_interconnect_check::transfer::protocol::{Kind, PortFacts};
+use dynamo_interconnect_check::transfer::ucx_text::{self, UcxText};
+
+fn log(name: &str) -> UcxText {
+    let path = format!(
+        "{}/tests/support/ucx_logs/{name}.txt",
+        env!("CARGO_MANIFEST_DIR")
+    );
+    ucx_text::read(&std::fs::read_to_string(path).unwrap())
+}
+
+/// `class: rails how`, or why it is unknown.
+fn lane(text: &UcxText, kind: Kind, bytes: u64, gpu: bool) -> String {
+    match by_table(text, kind, bytes, gpu, &[]) {
+        Ok(lane) => format!("{}: {lane}", lane.class),
+        Err(unknown) => format!("unknown: {}", unknown.why),
+    }
+}
+
+#[test]
+fn between_pods_every_recorded_version_names_tcp() {
+    for version in ["1.16", "1.19", "1.20", "1.21", "1.22", "1.23"] {
+        let text = log(&format!("ucx-{version}-pods"));
+        assert!(
+            text.version
+                .as_deref()
+                .is_some_and(|v| v.starts_with(version)),
+            "{version}: {:?}",
+            text.version
+        );
+        assert_eq!(
+            lane(&text, Kind::Write, 1 << 20, false),
+            "TCP: tcp/eth0 zero-copy",
+            "{version}"
+        );
+        assert_eq!(
+            lane(&text, Kind::Read, 1 << 20, false),
+            "TCP: tcp/eth0 software emulation",
+            "{version}"
+        );
+        assert!(
+            text.configurations.iter().all(|c| !c.contains("self cfg")),
+            "{version}"
+        );
+    }
+}
+
+#[test]
+fn on_one_host_every_recorded_version_names_shared_memory() {
+    for version in ["1.19", "1.21", "1.22", "1.23"] {
+        let text = log(&format!("ucx-{version}-host"));
+        for kind in [Kind::Write, Kind::Read] {
+            let seen = lane(&text, kind, 64 << 10, false);
+            assert_eq!(
+                seen, "shared memory of one node: cma/memory zero-copy",
+                "{version}"
+            );
+        }
+    }
+}
+
+#[test]
+fn before_tables_existed_the_lane_is_unknown() {
+    let text = log("ucx-1.15-pods");
+    assert!(!text.configurations.is_empty());
+    let unknown = by_table(&text, Kind::Write, 8, false, &[]).unwrap_err();
+    assert!(
+        unknown.why.contains("no protocol table") && unknown.raw.is_some(),
+        "{unknown:?}"
+    );
+}
+
+#[test]
+fn the_row_that_covers_the_size_decides() {
+    let text = log("invented-rc-mlx5");
+    let at = |kind, bytes| lane(&text, kind, bytes, false);
+    assert_eq!(at(Kind::Write, 2048), "RDMA: rc_mlx5/mlx5_0:1 short");
+    assert_eq!(at(Kind::Write, 2049), "RDMA: rc_mlx5/mlx5_0:1 copy-in");
+    assert_eq!(
+        at(Kind::Write, 1 << 20),
+        "RDMA: 52% on rc_mlx5/mlx5_0:1 and 48% on rc_mlx5/mlx5_1:1 zero-copy"
+    );
+    assert_eq!(at(Kind::Read, 8), "RDMA: rc_mlx5/mlx5_0:1 zero-copy");
+    assert_eq!(
+        lane(&text, Kind::Write, 8, true),
+        "RDMA: rc_mlx5/mlx5_0:1 zero-copy"
+    );
+    assert!(
+        lane(&text, Kind::Read, 8, true).starts_with("unknown: no row"),
+        "no table for GPU memory was printed"
+    );
+}
+
+#[test]
+fn a_listed_lane_is_not_the_lane_that_carried_data() {
+    let text = log("invented-cuda-ipc");
+    let read = "NVLink or PCIe peer-to-peer (cuda_ipc): cuda_ipc/cuda zero-copy";
+    assert_eq!(lane(&text, Kind::Read, 1 << 20, true), read);
+    assert_eq!(
+        lane(&text, Kind::Write, 1 << 20, true),
+        "TCP: tcp/eth1 software emulation gdr_copy"
+    );
+}
+
+#[test]
+fn software_verbs_are_named_for_what_they_are() {
+    let text = log("ucx-1.23-rxe");
+    let class = |ports: &[PortFacts]| {
+        by_table(&text, Kind::Read, 1 << 20, false, ports)
+            .unwrap()
+            .class
+    };
+    assert_eq!(class(&[]), Class::SoftRoce);
+    let renamed = std::fs::read_to_string(format!(
+        "{}/tests/support/ucx_logs/ucx-1.23-rxe.txt",
+        env!("CARGO_MANIFEST_DIR")
+    ))
+    .unwrap()
+    .replace("rxe0", "roce7");
+    let port = PortFacts {
+        device: "roce7".into(),
+        port: 1,
+        ..PortFacts::default()
+    };
+    let lane = by_table(
+        &ucx_text::read(&renamed),
+        Kind::Read,
+        1 << 20,
+        false,
+        &[port],
+    )
+    .unwrap();
+    assert_eq!(lane.class, Class::SoftRdma, "no bus under it");
+}
+
+#[test]
+fn tables_that_disagree_are_unknown_and_so_are_new_names() {
+    let both = std::fs::read_to_string(format!(
+        "{}/tests/support/ucx_logs/ucx-1.21-pods.txt",
+        env!("CARGO_MANIFEST_DIR")
+    ))
+    .unwrap();
+    let other = both
+        .replace("tcp/eth0", "rc_mlx5/mlx5_0:1")
+        .replace("cfg#1", "cfg#2");
+    let seen = lane(
+        &ucx_text::read(&format!("{both}{other}")),
+        Kind::Write,
+        1 << 20,
+        false,
+    );
+    assert_eq!(seen, "unknown: two tables disagree");
+    let novel = ucx_text::read(&both.replace("tcp/eth0", "warp_drive/wd0:1"));
+    assert!(lane(&novel, Kind::Write, 1 << 20, false).contains("not known"));
+}
+
+#[test]
+fn two_rails_of_which_one_is_tcp_are_tcp() {
+    let text = std::fs::read_to_string(format!(
+        "{}/tests/support/ucx_logs/ucx-1.23-pods.txt",
+        env!("CARGO_MANIFEST_DIR")
+    ))
+    .unwrap()
+    .replace(
+        "| zero-copy   | tcp/eth0 ",
+        "| zero-copy   | 52% on rc_mlx5/mlx5_0:1 and 48% on tcp/eth0 ",
+    );
+    let lane = by_table(&ucx_text::read(&text), Kind::Write, 1 << 20, false, &[]).unwrap();
+    assert_eq!(
+        (lane.class, lane.rails[0].percent, lane.rails[1].percent),
+        (Class::Tcp, Some(52), Some(48))
+    );
+}

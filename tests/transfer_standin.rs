@@ -1,0 +1,714 @@
+//! Every fault of a transfer, driven by a stand-in for NIXL. Needs python3; elsewhere it says aloud that it did not run.
+#![expect(clippy::print_stdout, reason = "helpers of tests")]
+
+#[path = "support/transfer.rs"]
+mod support;
+
+use dynamo_interconnect_check::report::Status;
+use dynamo_interconnect_check::transfer::protocol::{Kind, Role, Words};
+use dynamo_interconnect_check::transfer::record::{Failure, Stage, What};
+use dynamo_interconnect_check::transfer::stream::{Ended, OpenError};
+use dynamo_interconnect_check::transfer::{
+    Intent, Limits, Local, Open, Settings, Step, Stream, TransferRecord, Verdict, judge, run,
+};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// A word, and lists large enough to take several blocks of the pattern.
+fn steps() -> Vec<Step> {
+    let shapes = [(8, 1, 3), (40_000, 30, 4)];
+    let both = |(bytes, descs, iters)| {
+        [Kind::Write, Kind::Read].map(|kind| Step {
+            kind,
+            bytes,
+            descs,
+            iters,
+        })
+    };
+    shapes.into_iter().flat_map(both).collect()
+}
+
+fn python() -> Option<String> {
+    let ok = std::process::Command::new("python3")
+        .args(["-c", "import sys; sys.exit(sys.version_info < (3, 8))"])
+        .status()
+        .is_ok_and(|s| s.success());
+    if !ok {
+        println!("SKIPPED: a stand-in transfer needs python3 from 3.8");
+    }
+    ok.then(|| "python3".to_owned())
+}
+
+fn here() -> Local {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/nixl_standin");
+    Local {
+        env: [("PYTHONPATH".to_owned(), path.to_owned())].into(),
+        ..Local::default()
+    }
+}
+
+fn nonce() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    format!(
+        "{}-{}",
+        std::process::id(),
+        NEXT.fetch_add(1, Ordering::Relaxed)
+    )
+}
+
+/// A run with these faults; none without python3.
+struct Fault<'a> {
+    target: &'a str,
+    initiator: &'a str,
+    log: &'a str,
+    limits: Limits,
+    root: String,
+    port: String,
+}
+
+impl Default for Fault<'_> {
+    fn default() -> Self {
+        let limits = Limits {
+            start: Duration::from_secs(20),
+            operation: Duration::from_secs(2),
+            connect: Duration::from_secs(3),
+            run: Duration::from_secs(40),
+            ..Limits::default()
+        };
+        Self {
+            target: "",
+            initiator: "",
+            log: "ucx-1.23-host",
+            limits,
+            root: String::new(),
+            port: String::new(),
+        }
+    }
+}
+
+impl Fault<'_> {
+    async fn run(&self) -> Option<(TransferRecord, Verdict)> {
+        let (a, b) = (here(), here());
+        self.run_in(&a, &b).await
+    }
+
+    async fn run_in<T: Open, I: Open>(&self, a: &T, b: &I) -> Option<(TransferRecord, Verdict)> {
+        let python = python()?;
+        let settings = Settings {
+            limits: self.limits,
+            root: self.root.clone(),
+            ..support::settings(&nonce(), steps())
+        };
+        let log = format!(
+            "{}/tests/support/ucx_logs/{}.txt",
+            env!("CARGO_MANIFEST_DIR"),
+            self.log
+        );
+        let env = |fault: &str| {
+            [
+                ("NIXL_STANDIN_FAULT", fault),
+                ("NIXL_STANDIN_LOG", &log),
+                ("NIXL_STANDIN_ROOT", &self.root),
+                ("NIXL_STANDIN_PORT", &self.port),
+            ]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into()
+        };
+        let mut target = support::end("decode-0", a, &python);
+        let mut initiator = support::end("prefill-0", b, &python);
+        (target.env, initiator.env) = (env(self.target), env(self.initiator));
+        let record = run(&target, &initiator, &settings).await;
+        let verdict = judge(&record, &Intent::default());
+        // A process that was just killed takes a moment to go.
+        for _ in 0..100 {
+            if !left_running(&settings.nonce) {
+                return Some((record, verdict));
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        panic!("a process was left running: {record:#?}");
+    }
+
+    async fn fails(&self, side: Role, what: What) -> Option<(TransferRecord, Verdict, Failure)> {
+        let (record, verdict) = self.run().await?;
+        let failure = record
+            .failure
+            .clone()
+            .unwrap_or_else(|| panic!("no failure: {verdict:#?}"));
+        assert_eq!(
+            (failure.side, failure.what),
+            (side, what),
+            "{failure:#?}\n{:#?}",
+            record.end(side).log.tail
+        );
+        assert!(
+            !verdict.proven && verdict.status >= Status::Skipped,
+            "{verdict:#?}"
+        );
+        assert!(
+            verdict.detail.contains(&record.end(side).label.to_string()),
+            "{}",
+            verdict.detail
+        );
+        assert!(verdict.fix.is_some());
+        Some((record, verdict, failure))
+    }
+}
+
+fn left_running(nonce: &str) -> bool {
+    let tag = format!("probe-{nonce}-");
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    processes
+        .filter_map(|p| std::fs::read(p.path().join("cmdline")).ok())
+        .any(|c| String::from_utf8_lossy(&c).contains(&tag))
+}
+
+#[tokio::test]
+async fn right_bytes_over_shared_memory_are_said_plainly() {
+    let Some((record, verdict)) = Fault::default().run().await else {
+        return;
+    };
+    assert_eq!(record.failure, None, "{:#?}", record.initiator.log.tail);
+    assert_eq!(record.steps.len(), 4);
+    assert!(
+        record
+            .steps
+            .iter()
+            .all(|s| s.verify.ok && s.verify.compared == s.xfer.bytes * s.xfer.descs)
+    );
+    assert_eq!((verdict.status, verdict.proven), (Status::Warn, false));
+    for end in [&record.target, &record.initiator] {
+        assert_eq!(
+            end.ended,
+            Some(Ended::Code(0)),
+            "it never leaves through the interpreter's shutdown"
+        );
+    }
+    let json = serde_json::to_string(&record).unwrap();
+    let again: TransferRecord = serde_json::from_str(&json).unwrap();
+    assert_eq!(
+        judge(&again, &Intent::default()),
+        verdict,
+        "a recorded transfer is judged the same"
+    );
+}
+
+#[tokio::test]
+async fn rdma_by_the_table_is_proven_for_a_deployment_with_host_memory() {
+    let fault = Fault {
+        log: "invented-rc-mlx5",
+        ..Fault::default()
+    };
+    let Some((record, _)) = fault.run().await else {
+        return;
+    };
+    let verdict = judge(
+        &record,
+        &Intent {
+            host_memory: true,
+            ..Intent::default()
+        },
+    );
+    assert_eq!(
+        (verdict.status, verdict.proven),
+        (Status::Ok, true),
+        "{}",
+        verdict.detail
+    );
+    let verdict = judge(&record, &Intent::default());
+    assert_eq!(
+        (verdict.status, verdict.proven),
+        (Status::Ok, false),
+        "the GPU path was not used"
+    );
+    assert!(
+        verdict
+            .caveats
+            .iter()
+            .any(|c| c.contains("GPU path is not proven"))
+    );
+}
+
+#[tokio::test]
+async fn counters_of_an_hca_are_words_of_four_bytes_and_confirm_the_lane() {
+    let root = std::env::temp_dir().join(format!("standin-{}", nonce()));
+    let device = root.join("sys/class/infiniband/mlx5_0");
+    let port = device.join("ports/1");
+    std::fs::create_dir_all(port.join("counters")).expect("a fixture");
+    std::fs::create_dir_all(device.join("device")).expect("a fixture");
+    let files = [
+        ("counters/port_xmit_data", "1000"),
+        ("counters/port_rcv_data", "7"),
+        ("state", "4: ACTIVE"),
+        ("rate", "400 Gb/sec (4X NDR)"),
+        ("link_layer", "InfiniBand"),
+    ];
+    for (name, text) in files {
+        std::fs::write(port.join(name), format!("{text}\n")).expect("a fixture");
+    }
+    let fault = Fault {
+        log: "invented-rc-mlx5",
+        root: root.display().to_string(),
+        port: port.display().to_string(),
+        ..Fault::default()
+    };
+    let Some((record, _)) = fault.run().await else {
+        return;
+    };
+    let verdict = judge(
+        &record,
+        &Intent {
+            host_memory: true,
+            ..Intent::default()
+        },
+    );
+    assert_eq!(
+        (verdict.status, verdict.proven),
+        (Status::Ok, true),
+        "{}",
+        verdict.detail
+    );
+    for step in verdict.steps.iter().filter(|s| s.what.contains("40000")) {
+        let agreed = format!("{:?}", step.counters);
+        assert!(
+            agreed.contains("Agree(\"6000000 bytes on mlx5_0:1"),
+            "{}: {agreed}",
+            step.what
+        );
+    }
+    let ready = record.initiator.ready.as_ref().expect("ready");
+    assert!(
+        ready.ports[0].hardware && !ready.ports[0].granted,
+        "no device node in the fixture"
+    );
+    std::fs::remove_dir_all(root).expect("the fixture goes");
+}
+
+#[tokio::test]
+async fn wrong_bytes_are_the_gravest() {
+    let fault = Fault {
+        target: "flip",
+        log: "invented-rc-mlx5",
+        ..Fault::default()
+    };
+    let Some((record, verdict)) = fault.run().await else {
+        return;
+    };
+    assert!(verdict.wrong_bytes && verdict.status == Status::Fail && !verdict.proven);
+    assert!(
+        verdict.detail.starts_with("WRONG BYTES: READ"),
+        "{}",
+        verdict.detail
+    );
+    assert_eq!(record.steps.last().unwrap().verify.bad_at, Some(4));
+
+    let fault = Fault {
+        target: "deaf",
+        log: "invented-rc-mlx5",
+        ..Fault::default()
+    };
+    let Some((_, verdict)) = fault.run().await else {
+        return;
+    };
+    assert!(
+        verdict.wrong_bytes && verdict.detail.contains("only zeros"),
+        "{}",
+        verdict.detail
+    );
+}
+
+#[tokio::test]
+async fn no_python_and_no_nixl_have_their_own_words() {
+    let fault = Fault {
+        initiator: "import",
+        ..Fault::default()
+    };
+    let Some((_, verdict, failure)) = fault.fails(Role::Initiator, What::NoNixl).await else {
+        return;
+    };
+    assert_eq!(verdict.status, Status::Skipped);
+    assert!(
+        failure.detail.contains("no stand-in today"),
+        "{}",
+        failure.detail
+    );
+
+    let (a, settings) = (here(), support::settings(&nonce(), steps()));
+    let record = run(
+        &support::end("a", &a, "python-of-nobody"),
+        &support::end("b", &a, "python3"),
+        &settings,
+    )
+    .await;
+    let failure = record.failure.expect("a failure");
+    assert_eq!(
+        (failure.side, failure.stage, failure.what),
+        (Role::Target, Stage::Start, What::NoPython)
+    );
+}
+
+#[tokio::test]
+async fn the_workers_own_interpreter_is_tried_next() {
+    let Some(python) = python() else { return };
+    let (bare, good) = (Local::default(), here());
+    let settings = support::settings(&nonce(), steps());
+    let mut target = support::end("decode-0", &good, "python-of-nobody");
+    target.pythons.push(python.clone());
+    let initiator = support::end("prefill-0", &good, &python);
+    let record = run(&target, &initiator, &settings).await;
+    assert_eq!(record.failure, None, "{:?}", record.failure);
+    assert_eq!(record.target.tried.len(), 2);
+    assert!(record.target.tried[0].gave_up.is_some() && record.target.tried[1].gave_up.is_none());
+
+    let mut wrong = support::end("decode-0", &bare, &python);
+    wrong.pythons.push("python-of-nobody".to_owned());
+    let record = run(&wrong, &initiator, &support::settings(&nonce(), steps())).await;
+    assert_eq!(
+        record.failure.map(|f| f.what),
+        Some(What::NoNixl),
+        "says more than that a second one is missing"
+    );
+}
+
+#[tokio::test]
+async fn an_agent_that_cannot_be_made() {
+    let fault = Fault {
+        target: "create",
+        ..Fault::default()
+    };
+    let Some((record, verdict, _)) = fault.fails(Role::Target, What::AgentCreate).await else {
+        return;
+    };
+    assert_eq!(verdict.status, Status::Fail);
+    assert!(
+        record
+            .target
+            .log
+            .tail
+            .iter()
+            .any(|l| l.contains("no usable transports/devices"))
+    );
+    assert!(
+        verdict
+            .fix
+            .unwrap()
+            .starts_with("UCX_TLS or UCX_NET_DEVICES allows nothing")
+    );
+
+    let fault = Fault {
+        initiator: "no-backend",
+        ..Fault::default()
+    };
+    let Some((_, verdict, _)) = fault.fails(Role::Initiator, What::NoBackend).await else {
+        return;
+    };
+    assert!(
+        verdict.detail.contains("without its backend"),
+        "{}",
+        verdict.detail
+    );
+
+    let fault = Fault {
+        target: "register",
+        ..Fault::default()
+    };
+    let Some((_, verdict, failure)) = fault.fails(Role::Target, What::Register).await else {
+        return;
+    };
+    assert!(
+        failure.detail.contains("RLIMIT_MEMLOCK"),
+        "{}",
+        failure.detail
+    );
+    assert!(verdict.fix.unwrap().contains("IPC_LOCK"));
+}
+
+#[tokio::test]
+async fn a_refused_connection_names_the_reason_in_the_log() {
+    let fault = Fault {
+        initiator: "refuse",
+        ..Fault::default()
+    };
+    let Some((_, verdict, failure)) = fault.fails(Role::Initiator, What::Connect).await else {
+        return;
+    };
+    assert_eq!(failure.stage, Stage::Connect);
+    assert!(failure.also.iter().any(|a| a.contains("target is alive")));
+    assert!(verdict.fix.unwrap().contains("no network device"));
+    let fault = Fault {
+        initiator: "prepare",
+        ..Fault::default()
+    };
+    fault.fails(Role::Initiator, What::Prepare).await;
+}
+
+#[tokio::test]
+async fn a_killed_target_is_the_cause_and_the_initiators_complaint_is_not() {
+    let fault = Fault {
+        target: "kill@serve",
+        ..Fault::default()
+    };
+    let Some((record, _, failure)) = fault.fails(Role::Target, What::Killed).await else {
+        return;
+    };
+    assert!(
+        matches!(
+            failure.stage,
+            Stage::Xfer {
+                kind: Kind::Write,
+                bytes: 8,
+                descs: 1
+            }
+        ),
+        "{failure:?}"
+    );
+    assert_eq!(record.target.ended, Some(Ended::Signal(9)));
+    let fault = Fault {
+        initiator: "kill@xfer",
+        ..Fault::default()
+    };
+    fault.fails(Role::Initiator, What::Killed).await;
+    let fault = Fault {
+        target: "crash@serve",
+        ..Fault::default()
+    };
+    let Some((_, verdict, _)) = fault.fails(Role::Target, What::Crashed).await else {
+        return;
+    };
+    assert_eq!(verdict.status, Status::Fail);
+}
+
+#[tokio::test]
+async fn a_target_killed_for_want_of_memory() {
+    let root = std::env::temp_dir().join(format!("standin-{}", nonce()));
+    let cgroup = root.join("sys/fs/cgroup");
+    std::fs::create_dir_all(&cgroup).unwrap();
+    std::fs::write(cgroup.join("memory.events"), "oom_kill 0\n").unwrap();
+    let fault = Fault {
+        target: "oom@serve",
+        root: root.display().to_string(),
+        ..Fault::default()
+    };
+    fault.fails(Role::Target, What::OutOfMemory).await;
+    // Too little room is seen before anything is taken.
+    std::fs::write(cgroup.join("memory.max"), "104857600\n").unwrap();
+    std::fs::write(cgroup.join("memory.current"), "94371840\n").unwrap();
+    let fault = Fault {
+        root: root.display().to_string(),
+        ..Fault::default()
+    };
+    if let Some((_, verdict)) = fault.run().await {
+        assert!(
+            verdict.detail.contains("of 104857600 bytes in use"),
+            "{}",
+            verdict.detail
+        );
+        assert_eq!(verdict.status, Status::Skipped);
+    }
+    std::fs::remove_dir_all(root).unwrap();
+}
+
+#[tokio::test]
+async fn a_stopped_target_is_told_from_a_stalled_transfer() {
+    let fault = Fault {
+        target: "stop@serve",
+        ..Fault::default()
+    };
+    let Some((record, _, _)) = fault.fails(Role::Target, What::Stopped).await else {
+        return;
+    };
+    assert_eq!(
+        record.target.ended,
+        Some(Ended::Signal(9)),
+        "only SIGKILL ends a stopped process; the sweep sent it"
+    );
+    let fault = Fault {
+        initiator: "stall",
+        ..Fault::default()
+    };
+    let Some((_, verdict, failure)) = fault.fails(Role::Initiator, What::Stall).await else {
+        return;
+    };
+    assert_eq!(verdict.status, Status::Fail);
+    assert!(failure.also.iter().any(|a| a.contains("target is alive")));
+}
+
+#[tokio::test]
+async fn a_deadline_names_side_and_stage() {
+    let mut fault = Fault {
+        initiator: "hang@create",
+        ..Fault::default()
+    };
+    fault.limits.start = Duration::from_secs(6);
+    let Some((_, verdict, failure)) = fault.fails(Role::Initiator, What::Deadline).await else {
+        return;
+    };
+    assert_eq!(failure.stage, Stage::Ready);
+    assert!(
+        verdict.detail.contains("while making the NIXL agent"),
+        "{}",
+        verdict.detail
+    );
+    let fault = Fault {
+        initiator: "hang@connect",
+        ..Fault::default()
+    };
+    let Some((_, verdict, failure)) = fault.fails(Role::Initiator, What::Deadline).await else {
+        return;
+    };
+    assert_eq!(
+        (failure.stage, verdict.status),
+        (Stage::Connect, Status::Fail)
+    );
+    let mut fault = Fault {
+        target: "hang@serve",
+        ..Fault::default()
+    };
+    fault.limits.run = Duration::from_secs(3);
+    fault.limits.operation = Duration::from_secs(30);
+    let Some((record, _)) = fault.run().await else {
+        return;
+    };
+    let failure = record.failure.unwrap();
+    assert!(
+        matches!(failure.stage, Stage::Xfer { .. }) && failure.what == What::Stall,
+        "{failure:?}"
+    );
+}
+
+#[tokio::test]
+async fn runaway_memory_ends_the_agent() {
+    let mut fault = Fault {
+        target: "rss@create",
+        ..Fault::default()
+    };
+    fault.limits.rss_bytes = 100 << 20;
+    fault.fails(Role::Target, What::RssLimit).await;
+}
+
+#[tokio::test]
+async fn floods_and_lies() {
+    for (when, what) in [
+        ("flood@xfer", What::Flood),
+        ("flood-stderr@xfer", What::Flood),
+        ("giant-line@xfer", What::Nonsense),
+        ("absurd@xfer", What::Nonsense),
+        ("unasked@xfer", What::Nonsense),
+    ] {
+        let fault = Fault {
+            initiator: when,
+            ..Fault::default()
+        };
+        let Some((record, verdict, failure)) = fault.fails(Role::Initiator, what).await else {
+            return;
+        };
+        assert_eq!(verdict.status, Status::Skipped, "{when}");
+        assert!(
+            serde_json::to_vec(&record).unwrap().len() < 1 << 20,
+            "{when}: a record stays bounded"
+        );
+        assert!(failure.detail.len() < 4096);
+    }
+    let fault = Fault {
+        target: "exit@create",
+        ..Fault::default()
+    };
+    fault.fails(Role::Target, What::AgentError).await;
+}
+
+#[tokio::test]
+async fn a_crash_at_exit_is_told_and_harmless() {
+    let fault = Fault {
+        target: "crash-at-exit",
+        ..Fault::default()
+    };
+    let Some((record, verdict)) = fault.run().await else {
+        return;
+    };
+    assert_eq!(record.failure, None);
+    assert!(
+        verdict
+            .caveats
+            .iter()
+            .any(|c| c.contains("crashed at exit (signal 11)")),
+        "{:?}",
+        verdict.caveats
+    );
+}
+
+/// A connection that breaks after so many lines of standard output.
+struct Cut(Local, usize);
+
+impl Open for Cut {
+    async fn open(&self, argv: &[String]) -> Result<Stream, OpenError> {
+        use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+        let Stream {
+            stdin,
+            stdout,
+            stderr,
+            status,
+        } = self.0.open(argv).await?;
+        let (mut far, near) = tokio::io::duplex(1 << 16);
+        let (gone, cut) = tokio::sync::oneshot::channel::<()>();
+        let (mut lines, left) = (BufReader::new(stdout).lines(), self.1);
+        let pump = tokio::spawn(async move {
+            for _ in 0..left {
+                let Ok(Some(line)) = lines.next_line().await else {
+                    break;
+                };
+                let _ = far.write_all(format!("{line}\n").as_bytes()).await;
+            }
+            drop(far);
+            let _ = gone.send(());
+            // The other side of a broken connection notices nothing at first.
+            std::future::pending::<()>().await;
+            drop(lines);
+        });
+        let status = Box::pin(async move {
+            let _ = cut.await;
+            pump.abort();
+            drop(status);
+            Ended::Lost(Words::from("the API server went away"))
+        });
+        Ok(Stream {
+            stdin,
+            stdout: Box::new(near),
+            stderr,
+            status,
+        })
+    }
+}
+
+#[tokio::test]
+async fn a_lost_connection_on_either_side_or_both() {
+    let cut = |lines| Cut(here(), lines);
+    let (fault, whole) = (Fault::default(), here());
+    let Some((record, verdict)) = fault.run_in(&cut(3), &whole).await else {
+        return;
+    };
+    let failure = record.failure.unwrap();
+    assert_eq!(
+        (failure.side, failure.what),
+        (Role::Target, What::StreamLost),
+        "{failure:?}"
+    );
+    assert_eq!(verdict.status, Status::Skipped);
+    assert!(
+        failure
+            .also
+            .iter()
+            .any(|a| a.contains("initiator is alive")),
+        "{failure:?}"
+    );
+
+    let (record, _) = fault.run_in(&whole, &cut(3)).await.unwrap();
+    let failure = record.failure.unwrap();
+    assert_eq!(
+        (failure.side, failure.what),
+        (Role::Initiator, What::StreamLost),
+        "{failure:?}"
+    );
+
+    let (record, _) = fault.run_in(&cut(0), &cut(0)).await.unwrap();
+    assert_eq!(record.failure.unwrap().what, What::StreamLost);
+}
