@@ -454,6 +454,42 @@ pub struct Probed {
     pub trust: Trust,
 }
 
+/// One transfer between two ends.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct PairReport {
+    /// The end that moved the bytes.
+    pub initiator: String,
+    /// The end that lent its memory.
+    pub target: String,
+    /// The verdict.
+    pub status: Status,
+    /// The intended lane carried the bytes.
+    pub proven: bool,
+    /// What carried them: `rc_mlx5/mlx5_0:1 zero-copy`, or why it is not known.
+    pub lane: String,
+    /// `gpu` or `host`.
+    pub memory: String,
+    /// Bandwidth of the largest WRITE in GB/s (10^9 bytes).
+    pub write_gbytes: Option<f64>,
+    /// Bandwidth of the largest READ in GB/s.
+    pub read_gbytes: Option<f64>,
+    /// Share of the line rate of the ports that carried it, 0 to 1.
+    pub of_line_rate: Option<f64>,
+    /// One line per step: shape, lane, bandwidth, latency, load.
+    pub steps: Vec<String>,
+}
+
+/// Which pairs were tried.
+#[derive(Debug, Clone, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Pairs {
+    /// The transfers that were made.
+    pub made: Vec<PairReport>,
+    /// All pairs in question. More than were made: a sample, and what is not in it stays unproven.
+    pub of: usize,
+}
+
 /// Name and version of the tool that wrote a report.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -488,6 +524,8 @@ pub struct Report {
     pub workloads: Vec<WorkloadReport>,
     /// The containers and machines that were looked at.
     pub targets: Vec<Probed>,
+    /// The transfers that were made.
+    pub pairs: Pairs,
     /// Every finding, by target and then by check.
     pub checks: Vec<Finding>,
     /// Inputs that could not be read.
@@ -500,10 +538,22 @@ impl Report {
     /// Rolls findings up. Trust of each workload is computed here and nowhere else.
     pub fn new(
         command: &'static str,
+        workloads: Vec<WorkloadReport>,
+        checks: Vec<Finding>,
+        errors: Vec<InputError>,
+        notes: Vec<Note>,
+    ) -> Self {
+        Self::with_pairs(command, workloads, checks, errors, notes, Pairs::default())
+    }
+
+    /// The same with transfers that were made.
+    pub fn with_pairs(
+        command: &'static str,
         mut workloads: Vec<WorkloadReport>,
         mut checks: Vec<Finding>,
         errors: Vec<InputError>,
         mut notes: Vec<Note>,
+        pairs: Pairs,
     ) -> Self {
         checks.sort_by(|a, b| (&a.target, a.order, &a.name).cmp(&(&b.target, b.order, &b.name)));
         notes.sort();
@@ -516,21 +566,28 @@ impl Report {
         }
         let targets = probed(&checks);
         // An input that could not be read may have held a deployment, and no deployment at all is no evidence.
-        let blind = !errors.is_empty() || (workloads.is_empty() && targets.is_empty());
+        let blind = !errors.is_empty()
+            || (workloads.is_empty() && targets.is_empty() && pairs.made.is_empty());
         let floor = if blind {
             Trust::Unproven
         } else {
             Trust::NotApplicable
         };
-        // The pods of a workload count through it; without a workload each target speaks for itself.
+        // The pods of a workload count through it; without a workload each target speaks for itself, and pairs for both
+        // their ends.
         let alone = targets
             .iter()
-            .filter(|_| workloads.is_empty())
+            .filter(|_| workloads.is_empty() && pairs.made.is_empty())
             .map(|t| t.trust);
+        let paired = (workloads.is_empty() && !pairs.made.is_empty()).then(|| {
+            let all = pairs.of == pairs.made.len() && pairs.made.iter().all(|p| p.proven);
+            Trust::judge(true, all, checks.iter())
+        });
         let trust = workloads
             .iter()
             .map(|w| w.trust)
             .chain(alone)
+            .chain(paired)
             .max()
             .unwrap_or(floor)
             .max(floor);
@@ -549,7 +606,7 @@ impl Report {
             }
         }
         let fix_first = fix_first(&checks);
-        let verdict = verdict(trust, &workloads, &targets, &fix_first, &errors);
+        let verdict = verdict(trust, &workloads, &targets, &pairs, &fix_first, &errors);
         let tool = Tool {
             name: "dynamo-interconnect-check",
             version: env!("CARGO_PKG_VERSION"),
@@ -565,6 +622,7 @@ impl Report {
             fix_first,
             workloads,
             targets,
+            pairs,
             checks,
             errors,
             notes,

@@ -23,6 +23,8 @@ pub enum TargetKind {
     Pod,
     /// A machine: the one the tool runs on, or the one that pasted outputs come from.
     Host,
+    /// Two ends between which a transfer was made.
+    Pair,
 }
 
 /// The object that a finding is about. Ordered, so that concurrent collection cannot change a report.
@@ -92,6 +94,19 @@ impl Target {
             name: place.pod.clone(),
             namespace: place.namespace.clone(),
             role: place.role.clone(),
+        }
+    }
+
+    /// Two ends between which a transfer was made.
+    pub fn pair(initiator: &str, target: &str, namespace: Option<String>) -> Self {
+        Self {
+            ordinal: 0,
+            workload: None,
+            kind: TargetKind::Pair,
+            position: 0,
+            name: format!("{initiator} -> {target}"),
+            namespace,
+            role: None,
         }
     }
 

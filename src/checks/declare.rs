@@ -1,6 +1,7 @@
 //! What a check is: one static with its documentation, and a pure total function from facts to findings.
 
 use crate::checks::{Container, WorkerScope, WorkloadScope};
+use crate::facts::pair::PairFacts;
 use crate::manifest::Inventory;
 use crate::observed::Skip;
 
@@ -136,6 +137,8 @@ pub enum Subsystem {
     Kubernetes,
     /// RDMA devices and ports (RDMA).
     Rdma,
+    /// Transfers between two ends (XFER).
+    Transfer,
 }
 
 impl Subsystem {
@@ -145,6 +148,7 @@ impl Subsystem {
             Self::Env => "ENV",
             Self::Kubernetes => "K8S",
             Self::Rdma => "RDMA",
+            Self::Transfer => "XFER",
         }
     }
 }
@@ -160,6 +164,8 @@ pub enum Run {
     Workload(fn(&WorkloadScope<'_>) -> Outcome),
     /// One container that was probed or recorded.
     Container(fn(&Container<'_>) -> Outcome),
+    /// Two ends between which a transfer was made.
+    Pair(fn(&PairFacts) -> Outcome),
 }
 
 /// A check: everything there is to know about it, in one place.

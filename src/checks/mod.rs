@@ -8,6 +8,7 @@ pub mod scope;
 #[cfg(test)]
 pub(crate) mod testing;
 
+use crate::facts::pair::PairFacts;
 use crate::manifest::Inventory;
 use crate::observed::Skip;
 use crate::report::{Finding, SkipReason, Status};
@@ -28,6 +29,7 @@ macro_rules! checks {
 
 // The order is the order of harm: what takes the path away comes before what slows it down.
 checks! {
+    transfer::{ kv_transfer },
     rdma::{ ib_devices, ib_link },
     kubernetes::{
         no_transport_path,
@@ -72,6 +74,15 @@ pub fn find(id_or_name: &str) -> Option<&'static Check> {
 ///
 /// `snapshots` are recorded or collected containers; they belong to the workload of the same name, if there is one.
 pub fn run(inventory: &Inventory, snapshots: &[Snapshot]) -> Vec<Finding> {
+    run_with_pairs(inventory, snapshots, &[])
+}
+
+/// The same with transfers that were made.
+pub fn run_with_pairs(
+    inventory: &Inventory,
+    snapshots: &[Snapshot],
+    pairs: &[PairFacts],
+) -> Vec<Finding> {
     let mut findings = Vec::new();
     let input = Target::input(inventory.inputs.join(" "));
     let mut record =
@@ -117,6 +128,13 @@ pub fn run(inventory: &Inventory, snapshots: &[Snapshot]) -> Vec<Finding> {
                             run(&WorkerScope { worker, workload }),
                         );
                     }
+                }
+            }
+            Run::Pair(run) => {
+                for pair in pairs {
+                    let target =
+                        Target::pair(&pair.initiator, &pair.target, pair.namespace.clone());
+                    record(check, order, &target, None, run(pair));
                 }
             }
             Run::Container(run) => {

@@ -3,6 +3,7 @@
 mod demo;
 mod env;
 mod explain;
+mod nixl;
 mod node;
 #[cfg(feature = "cluster")]
 mod progress;
@@ -29,6 +30,8 @@ enum Command {
     Env(env::Arguments),
     /// Probe this machine or pods: RDMA devices, GPUs, limits, libraries, and the environment the worker really has.
     Node(node::Arguments),
+    /// Can NIXL move KV from here? With --transfer: move test data between two workers, and name the lane.
+    Nixl(nixl::Arguments),
     /// Say what a check or variable means, or judge `VARIABLE=VALUE` on the spot.
     Explain(explain::Arguments),
     /// Replay a recorded deployment that is built into this binary, and show the whole report.
@@ -86,6 +89,7 @@ impl Cli {
         match self.command {
             Command::Env(arguments) => arguments.run(),
             Command::Node(arguments) => arguments.run(),
+            Command::Nixl(arguments) => arguments.run(),
             Command::Explain(arguments) => arguments.run(),
             Command::Demo(arguments) => arguments.run(),
         }

@@ -61,7 +61,7 @@ pub(super) struct TargetArguments {
     pub(super) deadline: u64,
 }
 
-fn name_and_file(text: &str) -> Result<(String, PathBuf), String> {
+pub(super) fn name_and_file(text: &str) -> Result<(String, PathBuf), String> {
     match text.split_once('=') {
         Some((name, file)) if !name.is_empty() && !file.is_empty() => {
             Ok((name.to_owned(), file.into()))
@@ -230,7 +230,7 @@ impl TargetArguments {
     }
 
     /// The chosen pods, each with what the API says of it.
-    async fn wanted(
+    pub(super) async fn wanted(
         &self,
         cluster: &crate::cluster::connect::Cluster,
         namespace: &str,
@@ -238,21 +238,8 @@ impl TargetArguments {
     ) -> Vec<collect::pods::Wanted> {
         use crate::catalogue;
         use crate::cluster::pods;
-        use crate::observed::Skip;
-        use crate::report::SkipReason;
         let catalogued = |name: &str| catalogue::find(name).is_some();
-        let mut wanted = Vec::new();
-        for name in &self.pod {
-            let pod = match pods::by_name(cluster, namespace, name, &catalogued).await {
-                Ok(pod) => Ok(pod),
-                Err(error) => Err(Skip::new(SkipReason::NotFound, error.to_string())),
-            };
-            let name = crate::sanitise::line(name, 253);
-            wanted.push(collect::pods::Wanted {
-                name: (namespace.to_owned(), name),
-                pod,
-            });
-        }
+        let mut wanted = self.named(cluster, namespace, &self.pod).await;
         if let Some(selector) = &self.selector {
             match pods::by_selector(cluster, namespace, selector, &catalogued).await {
                 Ok(found) if found.is_empty() => collected.errors.push(InputError {
@@ -270,6 +257,28 @@ impl TargetArguments {
                     message: error.to_string(),
                 }),
             }
+        }
+        wanted
+    }
+
+    /// Pods by their names. One that is not there is an answer too.
+    pub(super) async fn named(
+        &self,
+        cluster: &crate::cluster::connect::Cluster,
+        namespace: &str,
+        names: &[String],
+    ) -> Vec<collect::pods::Wanted> {
+        use crate::{catalogue, cluster::pods, observed::Skip, report::SkipReason};
+        let catalogued = |name: &str| catalogue::find(name).is_some();
+        let mut wanted = Vec::new();
+        for name in names {
+            let pod = pods::by_name(cluster, namespace, name, &catalogued).await;
+            let pod = pod.map_err(|error| Skip::new(SkipReason::NotFound, error.to_string()));
+            let name = crate::sanitise::line(name, 253);
+            wanted.push(collect::pods::Wanted {
+                name: (namespace.to_owned(), name),
+                pod,
+            });
         }
         wanted
     }

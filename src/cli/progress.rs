@@ -26,6 +26,20 @@ impl Bar {
         }
     }
 
+    /// A bar over things without names, with the time that is left.
+    pub(super) fn counting(doing: &'static str, of: usize) -> Self {
+        let bar = Self::new(doing, Vec::new());
+        bar.bar.set_length(of as u64);
+        bar
+    }
+
+    /// So many are done, and so much time is left.
+    pub(super) fn left(&self, done: usize, left: Duration) {
+        self.bar.set_position(done as u64);
+        self.bar
+            .set_message(format!("about {} s left", left.as_secs()));
+    }
+
     /// One target is done. The last few that are still out are named.
     pub(super) fn done(&self, name: &str) {
         const NAMED: usize = 3;

@@ -22,6 +22,7 @@ pub mod nvidia_smi_csv;
 pub mod nvidia_smi_nvlink;
 pub mod nvidia_smi_q;
 pub mod nvidia_smi_topo;
+pub mod pair;
 pub mod rdma;
 pub mod rdma_link;
 pub mod show_gids;

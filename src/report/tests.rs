@@ -443,7 +443,7 @@ fn a_proven_lane_is_said() {
     let mut proven = workload(1, true);
     proven.trust = Trust::Trusted;
     assert_eq!(
-        verdict(Trust::Trusted, &[proven], &[], &[], &[]),
+        verdict(Trust::Trusted, &[proven], &[], &Pairs::default(), &[], &[]),
         "Disaggregated serving with g1 can be trusted: the lane of every pair was proven."
     );
 }

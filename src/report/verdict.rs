@@ -1,16 +1,18 @@
 //! The verdict of a run in words.
 
-use super::{Fix, InputError, Probed, Status, Trust, WorkloadReport};
+use super::{Fix, InputError, Pairs, Probed, Status, Trust, WorkloadReport};
 
 /// One plain sentence for the whole run.
 pub(super) fn verdict(
     trust: Trust,
     workloads: &[WorkloadReport],
     targets: &[Probed],
+    pairs: &Pairs,
     fixes: &[Fix],
     errors: &[InputError],
 ) -> String {
     let mut out = match workloads {
+        [] if !pairs.made.is_empty() => about_pairs(trust, pairs),
         [] if !targets.is_empty() => about_targets(targets),
         [] if !errors.is_empty() => "Nothing could be judged".to_owned(),
         [] => {
@@ -65,6 +67,29 @@ fn about_one(w: &WorkloadReport) -> String {
             "Disaggregated serving with {name} is not proven: nothing on its KV path failed, and no transfer was observed"
         ),
         Trust::Untrusted => format!("Disaggregated serving with {name} cannot be trusted"),
+    }
+}
+
+/// What transfers say.
+fn about_pairs(trust: Trust, pairs: &Pairs) -> String {
+    let made = pairs.made.len();
+    let proven = pairs.made.iter().filter(|p| p.proven).count();
+    let sample = if made < pairs.of {
+        format!(", a sample of {}", pairs.of)
+    } else {
+        String::new()
+    };
+    let pair = if made == 1 { "pair" } else { "pairs" };
+    match trust {
+        Trust::Trusted => {
+            format!(
+                "The KV path can be trusted: {proven} of {made} {pair} moved KV over the lane that is meant"
+            )
+        }
+        Trust::Untrusted => {
+            format!("The KV path cannot be trusted: {proven} of {made} {pair} are proven{sample}")
+        }
+        _ => format!("The KV path is not proven yet: {proven} of {made} {pair} are proven{sample}"),
     }
 }
 

@@ -14,6 +14,8 @@ pub mod counted;
 pub mod judge;
 pub mod lane;
 pub mod plan;
+#[cfg(feature = "cluster")]
+pub mod pod;
 pub mod protocol;
 pub mod record;
 pub mod relay;

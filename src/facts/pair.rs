@@ -1,0 +1,41 @@
+//! What a transfer between two ends proved, as plain facts: the bridge from `transfer`, which touches the world, to the
+//! checks, which do not.
+
+use crate::report::{SkipReason, Status};
+
+/// One transfer, judged.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PairFacts {
+    /// The end that moved the bytes, as the report names it.
+    pub initiator: String,
+    /// The end that lent its memory.
+    pub target: String,
+    /// Namespace of both.
+    pub namespace: Option<String>,
+    /// How bad it is.
+    pub status: Status,
+    /// What was seen and what was needed.
+    pub detail: String,
+    /// What to do.
+    pub fix: Option<String>,
+    /// The intended lane carried the bytes.
+    pub proven: bool,
+    /// Why nothing can be said, where the status is skipped.
+    pub reason: Option<SkipReason>,
+    /// `rc_mlx5/mlx5_0:1 zero-copy`, or why it is not known.
+    pub lane: String,
+    /// Bandwidth of the largest WRITE in GB/s (10^9 bytes).
+    pub write_gbytes: Option<f64>,
+    /// Bandwidth of the largest READ in GB/s.
+    pub read_gbytes: Option<f64>,
+    /// Share of the line rate of the ports that carried it, 0 to 1.
+    pub of_line_rate: Option<f64>,
+    /// `gpu` or `host`.
+    pub memory: String,
+    /// One line per step.
+    pub steps: Vec<String>,
+    /// What limits the verdict, in plain sentences.
+    pub caveats: Vec<String>,
+    /// Lines it rests on.
+    pub evidence: Vec<String>,
+}
