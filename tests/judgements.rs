@@ -39,6 +39,35 @@ fn every_judged_example_has_its_verdict() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+#[test]
+fn a_value_that_may_hold_credentials_is_not_repeated() {
+    use dynamo_interconnect_check::catalogue::{self, Sensitivity};
+    let canary = "c4n4ry";
+    let places = ["", "efa=yes", "backend=LIBFABRIC", "internode=no;nics=none"];
+    let mut judged = 0;
+    for variable in catalogue::all().filter(|v| v.sensitivity == Sensitivity::MayHoldCredentials) {
+        for value in [
+            format!(r#"{{"pass":"{canary}"}}"#),
+            format!(r#"{{"auth":"{canary}"}}"#),
+            format!(r#"{{"kv_connector_extra_config":{{"lmcache.apikey":"{canary}"}}}}"#),
+            format!("root:{canary}@etcd:2379"),
+            format!("http://{canary}@etcd:2379"),
+            format!("http://etcd/?sig={canary}"),
+            format!("http://etcd/?sv=1&sas={canary}"),
+        ] {
+            for place in places {
+                let cx = Context::for_explain(place).expect("a place");
+                let got = judge(variable.name, Some(&value), &cx);
+                let said = format!("{got:?}");
+                assert!(!said.contains(canary), "{}={value}: {said}", variable.name);
+                assert!(catalogue::withheld_of(variable.name, &value));
+                judged += 1;
+            }
+        }
+    }
+    assert!(judged >= 4 * 7 * 4, "only {judged}");
+}
+
 mod properties {
     use dynamo_interconnect_check::catalogue;
     use dynamo_interconnect_check::judge::context::{
