@@ -185,7 +185,7 @@ mod properties {
         option::of(prop_oneof![any::<String>(), shaped])
     }
 
-    const TOKENS: [&str; 18] = [
+    const TOKENS: [&str; 21] = [
         "rc",
         "rc_x",
         "rc_mlx5",
@@ -202,6 +202,9 @@ mod properties {
         "cuda_copy",
         "cuda_ipc",
         "gdr_copy",
+        "ze_copy",
+        "ze_ipc",
+        "rocm_copy",
         "nonsense",
         "\\rc_verbs",
     ];
@@ -233,6 +236,30 @@ mod properties {
             let one = judge("UCX_TLS", Some(&format!("{sign}{}", tokens.join(","))), &cx);
             let other = judge("UCX_TLS", Some(&format!("{sign}{}", shuffled.join(","))), &cx);
             prop_assert_eq!((one.status, one.rule), (other.status, other.rule));
+        }
+
+        #[test]
+        fn a_suggested_list_never_stays_a_fail(
+            tokens in subsequence(TOKENS.to_vec(), 0..=TOKENS.len()),
+            negated in any::<bool>(),
+            cx in context(),
+        ) {
+            let sign = if negated { "^" } else { "" };
+            let value = format!("{sign}{}", tokens.join(","));
+            let got = judge("UCX_TLS", Some(&value), &cx);
+            let fix = got.fix.clone().unwrap_or_default();
+            let suggested = fix.split("UCX_TLS=").skip(1).map(|rest| {
+                let end = rest.find([' ', ';']).unwrap_or(rest.len());
+                rest[..end].trim_end_matches(',').to_owned()
+            });
+            let added = fix
+                .strip_prefix("add ")
+                .and_then(|rest| rest.split_once(" to the list"))
+                .map(|(name, _)| format!("{value},{name}"));
+            for list in suggested.chain(added) {
+                let then = judge("UCX_TLS", Some(&list), &cx);
+                prop_assert!(then.status < Status::Fail, "{value:?}: {got:?}\n{list:?}: {then:?}");
+            }
         }
 
         #[test]

@@ -22,7 +22,7 @@ pub(super) fn rule(name: &str) -> Rule {
         "UCX_IB_ROCE_LOCAL_SUBNET" => |s| readable(s, ucx_roce::roce_local_subnet),
         "UCX_IB_ADDR_TYPE" => |s| readable(s, ucx_roce::addr_type),
         "UCX_CUDA_IPC_ENABLE_MNNVL" => |s| readable(s, mnnvl),
-        "UCX_CUDA_IPC_ENABLE_GET_ZCOPY" => |s| readable(s, get_zcopy),
+        "UCX_CUDA_IPC_ENABLE_GET_ZCOPY" => get_zcopy,
         "UCX_CUDA_COPY_DMABUF" => |s| readable(s, dmabuf),
         "UCX_MEMTYPE_CACHE" => |s| readable(s, memtype_cache),
         "UCX_IB_PCI_RELAXED_ORDERING" => |s| readable(s, relaxed_ordering),
@@ -235,17 +235,30 @@ fn mnnvl(s: &Setting<'_>, value: &str) -> Verdict {
     }
 }
 
-fn get_zcopy(s: &Setting<'_>, value: &str) -> Verdict {
-    if switch(value) == Some(false) && (s.cx.kv_may_stay_in_node() || s.cx.on_mnnvl()) {
-        return Verdict::warn(
+/// The default decides by NVLink, so that it is wrong where there is none.
+fn get_zcopy(s: &Setting<'_>) -> Verdict {
+    if let Some(verdict) = unreadable(s) {
+        return verdict;
+    }
+    let shown = s.value.map_or("unset".to_owned(), |v| format!("{v:?}"));
+    match s.value.and_then(switch) {
+        Some(true) => Verdict::ok("1.4", format!("{shown}: one GPU may read from another")),
+        Some(false) if s.cx.kv_may_stay_in_node() || s.cx.on_mnnvl() => Verdict::warn(
             "1.4",
             format!(
-                "{value:?}: reads from another GPU go through active messages, and vLLM moves KV by reads"
+                "{shown}: reads from another GPU go through active messages, and vLLM moves KV by reads"
             ),
             "remove UCX_CUDA_IPC_ENABLE_GET_ZCOPY; y is right on GPUs joined by PCIe only",
-        );
+        ),
+        None if ucx_tls::reads_crawl(s.cx) => Verdict::warn(
+            "1.4",
+            format!(
+                "{shown}: no NVLink is known between the GPUs, and without it reads from another GPU go through active messages, and vLLM moves KV by reads"
+            ),
+            "write UCX_CUDA_IPC_ENABLE_GET_ZCOPY=y",
+        ),
+        _ => Verdict::ok("1.4", format!("{shown}: it does no harm to KV here")),
     }
-    Verdict::ok("1.4", format!("{value:?} does no harm to KV here"))
 }
 
 fn dmabuf(s: &Setting<'_>, value: &str) -> Verdict {
@@ -593,6 +606,31 @@ mod tests {
             ("UCX_SHM_DEVICES", "memory", "internode=no".into(), Warn),
             ("UCX_TCP_BRIDGE_ENABLE", "maybe", String::new(), Fail),
             ("UCX_MAX_RMA_RAILS", "4", String::new(), Ok),
+            (
+                "UCX_CUDA_IPC_ENABLE_GET_ZCOPY",
+                "auto",
+                "internode=no;gpu=8xL40S".into(),
+                Warn,
+            ),
+            (
+                "UCX_CUDA_IPC_ENABLE_GET_ZCOPY",
+                "y",
+                "internode=no;gpu=8xL40S".into(),
+                Ok,
+            ),
+            (
+                "UCX_CUDA_IPC_ENABLE_GET_ZCOPY",
+                "auto",
+                "internode=no".into(),
+                Ok,
+            ),
+            (
+                "UCX_CUDA_IPC_ENABLE_GET_ZCOPY",
+                "off",
+                "internode=no".into(),
+                Warn,
+            ),
+            ("UCX_CUDA_IPC_ENABLE_GET_ZCOPY", "true", String::new(), Fail),
         ];
         for (variable, value, place, expected) in cases {
             assert_eq!(
