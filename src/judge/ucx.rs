@@ -2,7 +2,7 @@
 
 use super::context::{Tri, Vendor};
 use super::setting::{Rule, Setting, Verdict};
-use super::ucx_values::{is_mem_units, refuse, seconds, switch, unreadable};
+use super::ucx_values::{refuse, seconds, switch, thresholds, unreadable};
 use super::{net_devices, ucx_roce, ucx_tls};
 use crate::report::Status;
 
@@ -139,10 +139,10 @@ fn rndv_thresh(s: &Setting<'_>) -> Verdict {
             "unset: NIXL sets inf itself, as KV by put and get needs",
         );
     };
-    let parts = thresholds(value);
-    if parts.is_empty() || (value.contains(':') && !s.cx.ucx_at_least(1, 17)) {
-        return refuse(s.variable.name, value, "inf");
+    if let Some(verdict) = unreadable(s) {
+        return verdict;
     }
+    let parts = thresholds(value, s.cx);
     if parts.iter().all(|p| is(p, &["inf"])) {
         return Verdict::ok("3.2", format!("{value:?} is what NIXL sets itself"));
     }
@@ -169,27 +169,6 @@ fn rndv_thresh(s: &Setting<'_>) -> Verdict {
         },
         "remove UCX_RNDV_THRESH",
     )
-}
-
-/// The sizes in `8k` or `intra:8k,inter:inf`; none when the value cannot be read.
-fn thresholds(value: &str) -> Vec<&str> {
-    let sizes: Vec<&str> = if value.contains(':') {
-        value
-            .split(',')
-            .map(|part| {
-                part.strip_prefix("intra:")
-                    .or_else(|| part.strip_prefix("inter:"))
-                    .unwrap_or("")
-            })
-            .collect()
-    } else {
-        vec![value]
-    };
-    if sizes.iter().all(|size| is_mem_units(size)) {
-        sizes
-    } else {
-        vec![]
-    }
 }
 
 fn mnnvl(s: &Setting<'_>, value: &str) -> Verdict {
@@ -560,6 +539,16 @@ mod tests {
                 Fail,
             ),
             ("UCX_RNDV_THRESH", "lots", String::new(), Fail),
+            ("UCX_RNDV_THRESH", "1tb", String::new(), Fail),
+            ("UCX_RNDV_THRESH", "1gb", String::new(), Warn),
+            (
+                "UCX_RNDV_THRESH",
+                "intra:1tb,inter:inf",
+                String::new(),
+                Fail,
+            ),
+            ("UCX_RCACHE_MAX_UNRELEASED", "1tb", String::new(), Fail),
+            ("UCX_RCACHE_MAX_UNRELEASED", "1024", String::new(), Ok),
             (
                 "UCX_IB_ROCE_REACHABILITY_MODE",
                 "local_subnet",
