@@ -90,7 +90,7 @@ impl<'a> Item<'a> {
         let empty = |p: &str| p.is_empty() || p.starts_with(':');
         let port = port
             .filter(|p| !(empty_is_any && empty(p)))
-            .map(|p| super::nccl::strtoll(p, 10))
+            .map(|p| super::nccl_integers::strtoll(p, 10))
             .filter(|p| *p != ANY_PORT);
         Self { text, name, port }
     }
