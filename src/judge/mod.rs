@@ -25,6 +25,7 @@ mod transports;
 mod ucx;
 mod ucx_roce;
 mod ucx_tls;
+mod ucx_tls_cures;
 mod ucx_values;
 
 pub use dispatch::judge;
