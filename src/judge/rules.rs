@@ -63,7 +63,7 @@ pub static RULES: &[Rule] = &[
     rule("V2", "Other variables", "A `UCX_*` name that no version reads is ignored"),
     rule("N0", "Other variables", "NCCL reads a word in an integer variable as 0: `NCCL_IB_DISABLE=true` leaves InfiniBand on"),
     rule("N1", "Other variables", "A list that matches no ACTIVE port: NCCL falls to sockets without a word"),
-    rule("N2", "Other variables", "InfiniBand and RoCE ports mixed need NCCL_IB_HCA"),
+    rule("N2", "Other variables", "InfiniBand and RoCE ports do not mix: where both are ACTIVE, NCCL_IB_HCA must select ports of one kind"),
     rule("N3", "Other variables", "NCCL_SOCKET_IFNAME unset is fine"),
     rule("M13", "Other variables", "EFA: FI_EFA_ENABLE_SHM_TRANSFER=0 keeps GPU buffers whole when prefill and decode share a node"),
     rule("F1", "Other variables", "`expandable_segments:True` makes PyTorch allocate memory that is registered slowly or not at all"),
