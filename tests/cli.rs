@@ -373,3 +373,13 @@ fn every_judged_example_is_answered_by_explain() {
     }
     assert_eq!(rows, 83);
 }
+
+#[test]
+fn explain_does_not_repeat_credentials() {
+    let asked = r#"KV_TRANSFER_CONFIG={"kv_connector":"NixlConnector","token":"c4n4ry"}"#;
+    for format in ["json", "text"] {
+        let output = run(&["explain", asked, "-o", format]);
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(!text.contains("c4n4ry") && text.contains("withheld"), "{text}");
+    }
+}

@@ -2,9 +2,10 @@
 
 mod support;
 
+use dynamo_interconnect_check::catalogue;
 use dynamo_interconnect_check::judge::context::Context;
 use dynamo_interconnect_check::judge::explain::parse_assignment;
-use dynamo_interconnect_check::judge::judge;
+use dynamo_interconnect_check::judge::{judge, rules};
 
 #[test]
 fn every_judged_example_has_its_verdict() {
@@ -17,8 +18,8 @@ fn every_judged_example_has_its_verdict() {
     let mut rows = 0;
     for line in text.lines().skip(1).filter(|l| !l.is_empty()) {
         let columns: Vec<&str> = line.split('\t').collect();
-        let [id, variable, value, context, verdict, ..] = columns.as_slice() else {
-            panic!("a row has fewer than five columns: {line}");
+        let [id, variable, value, context, verdict, _, cites] = columns.as_slice() else {
+            panic!("a row has other than seven columns: {line}");
         };
         rows += 1;
         let cx = Context::for_explain(context).expect(id);
@@ -30,6 +31,11 @@ fn every_judged_example_has_its_verdict() {
                 "{id} {assignment:?} in {context:?}: wanted {verdict}, got {got:?}"
             ));
         }
+        for rule in cites.split(',').chain([got.rule]) {
+            if rules::cited(rule).next().is_none() {
+                wrong.push(format!("{id}: no rule is called {rule}"));
+            }
+        }
         let needs_fix = matches!(*verdict, "warn" | "fail");
         if got.fix.is_some() != needs_fix {
             wrong.push(format!("{id}: fix is {:?}", got.fix));
@@ -39,12 +45,173 @@ fn every_judged_example_has_its_verdict() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// `explain` shows the text of the rule that decided, so every rule that a verdict names must be on the page of rules.
+#[test]
+fn every_rule_that_a_verdict_names_is_on_the_page() {
+    let values = [
+        "",
+        "0",
+        "1",
+        "2",
+        "3",
+        "-1",
+        "25",
+        "5557",
+        "70000",
+        "y",
+        "n",
+        "try",
+        "auto",
+        "on",
+        "off",
+        "true",
+        "false",
+        "yes",
+        "no",
+        "inf",
+        "used",
+        "error",
+        "trace",
+        "tb",
+        "1tb",
+        "8k",
+        "intra:8k",
+        "600s",
+        "all",
+        "none",
+        "^",
+        "=",
+        ",",
+        "$(X)",
+        "{}",
+        "{",
+        "tcp",
+        "rc",
+        "rc_mlx5,cuda_copy",
+        "ud,cuda_copy",
+        "rc,cuda_copy",
+        "rc,xyz,cuda_copy",
+        "cuda_copy,cuda_ipc",
+        "cuda_copy,cuda_ipc,tcp",
+        "^ib",
+        "^cuda",
+        "^cuda_ipc",
+        "^ud,ud:aux",
+        ",rc,cuda_copy",
+        "all,tcp",
+        "mlx5_0",
+        "mlx5_0:1",
+        "mlx5_0:",
+        "mlx5",
+        "mlx5_*",
+        "mlx5_[0-3]:1",
+        "==mlx5_0",
+        "^mlx5",
+        "a, b",
+        "eth0",
+        "^eth0",
+        "lo",
+        "Socket",
+        "IB",
+        "ofi",
+        "LOC",
+        "NVL",
+        "NODE",
+        "efa",
+        "^efa",
+        "efa;ofi_rxd",
+        "cuda",
+        "system",
+        "am",
+        "put",
+        "get_zcopy",
+        "local_subnet",
+        "ib_global",
+        "localhost",
+        "10.0.0.1",
+        "UCX",
+        "LIBFABRIC",
+        "expandable_segments:True",
+    ];
+    let nics = [
+        "",
+        "nics=none",
+        "nics=unknown",
+        "nics=mlx5_0:1/Ethernet/ACTIVE,mlx5_1:1/IB/ACTIVE;gids=1:v1,3:v2",
+        "nics=bnxt_re0:1/Ethernet/ACTIVE;peermem=no;dmabuf=no",
+        "nics=mlx5_0:1/IB/DOWN",
+        "efa=yes",
+        "efa=yes;backend=LIBFABRIC;netplugin=aws-ofi-nccl",
+        "backend=unknown",
+    ];
+    let more = [
+        "",
+        "internode=no",
+        "internode=no;gpu=8xL40S",
+        "mnnvl=yes;gpu=GB200-NVL72",
+        "mnnvl=unknown;ucx=unknown;nccl=unknown",
+        "ucx=1.14;nccl=2.20",
+        "ucx=1.23;nccl=2.30",
+    ];
+    let mut contexts = vec![Context::default()];
+    for place in nics
+        .iter()
+        .flat_map(|n| more.iter().map(move |m| format!("{n};{m}")))
+    {
+        contexts.push(Context::for_explain(&place).expect("a place"));
+    }
+    let mut seen = std::collections::BTreeSet::new();
+    let names = catalogue::all().map(|v| v.name);
+    for name in names.chain(["UCX_NET_DEVICE", "UCX_ALLOC_PRIO", "HOME"]) {
+        for cx in &contexts {
+            for value in values.map(Some).into_iter().chain([None]) {
+                seen.insert(judge(name, value, cx).rule);
+            }
+        }
+    }
+    let unknown: Vec<_> = seen
+        .iter()
+        .filter(|r| rules::cited(r).next().is_none())
+        .collect();
+    assert!(unknown.is_empty(), "no rule is called {unknown:?}");
+    assert!(seen.len() > 35, "only {seen:?}");
+}
+
+#[test]
+fn a_value_that_may_hold_credentials_is_not_repeated() {
+    use dynamo_interconnect_check::catalogue::Sensitivity;
+    let canary = "c4n4ry";
+    let places = ["", "efa=yes", "backend=LIBFABRIC", "internode=no;nics=none"];
+    let mut judged = 0;
+    for variable in catalogue::all().filter(|v| v.sensitivity == Sensitivity::MayHoldCredentials) {
+        for value in [
+            format!(r#"{{"pass":"{canary}"}}"#),
+            format!(r#"{{"auth":"{canary}"}}"#),
+            format!(r#"{{"kv_connector_extra_config":{{"lmcache.apikey":"{canary}"}}}}"#),
+            format!("root:{canary}@etcd:2379"),
+            format!("http://{canary}@etcd:2379"),
+            format!("http://etcd/?sig={canary}"),
+            format!("http://etcd/?sv=1&sas={canary}"),
+        ] {
+            for place in places {
+                let cx = Context::for_explain(place).expect("a place");
+                let got = judge(variable.name, Some(&value), &cx);
+                let said = format!("{got:?}");
+                assert!(!said.contains(canary), "{}={value}: {said}", variable.name);
+                assert!(catalogue::withheld_of(variable.name, &value));
+                judged += 1;
+            }
+        }
+    }
+    assert!(judged >= 4 * 7 * 4, "only {judged}");
+}
+
 mod properties {
     use dynamo_interconnect_check::catalogue;
     use dynamo_interconnect_check::judge::context::{
         Accelerator, Backend, Context, Gid, Gpus, Link, Nic, Tri, Version,
     };
-    use dynamo_interconnect_check::judge::judge;
+    use dynamo_interconnect_check::judge::{judge, rules};
     use dynamo_interconnect_check::report::Status;
     use proptest::collection::vec;
     use proptest::option;
@@ -156,7 +323,7 @@ mod properties {
         option::of(prop_oneof![any::<String>(), shaped])
     }
 
-    const TOKENS: [&str; 18] = [
+    const TOKENS: [&str; 21] = [
         "rc",
         "rc_x",
         "rc_mlx5",
@@ -173,6 +340,9 @@ mod properties {
         "cuda_copy",
         "cuda_ipc",
         "gdr_copy",
+        "ze_copy",
+        "ze_ipc",
+        "rocm_copy",
         "nonsense",
         "\\rc_verbs",
     ];
@@ -182,7 +352,7 @@ mod properties {
         fn every_value_has_an_answer(name in name(), value in value(), cx in context()) {
             let got = judge(&name, value.as_deref(), &cx);
             prop_assert!(!got.reason.is_empty() && !got.reason.contains('\n'), "{:?}", got);
-            prop_assert!(!got.rule.is_empty());
+            prop_assert!(rules::cited(got.rule).next().is_some(), "{:?}", got);
             prop_assert_eq!(got.fix.is_some(), got.status >= Status::Warn, "{:?}", got);
             prop_assert_eq!(&got, &judge(&name, value.as_deref(), &cx));
         }
@@ -204,6 +374,30 @@ mod properties {
             let one = judge("UCX_TLS", Some(&format!("{sign}{}", tokens.join(","))), &cx);
             let other = judge("UCX_TLS", Some(&format!("{sign}{}", shuffled.join(","))), &cx);
             prop_assert_eq!((one.status, one.rule), (other.status, other.rule));
+        }
+
+        #[test]
+        fn a_suggested_list_never_stays_a_fail(
+            tokens in subsequence(TOKENS.to_vec(), 0..=TOKENS.len()),
+            negated in any::<bool>(),
+            cx in context(),
+        ) {
+            let sign = if negated { "^" } else { "" };
+            let value = format!("{sign}{}", tokens.join(","));
+            let got = judge("UCX_TLS", Some(&value), &cx);
+            let fix = got.fix.clone().unwrap_or_default();
+            let suggested = fix.split("UCX_TLS=").skip(1).map(|rest| {
+                let end = rest.find([' ', ';']).unwrap_or(rest.len());
+                rest[..end].trim_end_matches(',').to_owned()
+            });
+            let added = fix
+                .strip_prefix("add ")
+                .and_then(|rest| rest.split_once(" to the list"))
+                .map(|(name, _)| format!("{value},{name}"));
+            for list in suggested.chain(added) {
+                let then = judge("UCX_TLS", Some(&list), &cx);
+                prop_assert!(then.status < Status::Fail, "{value:?}: {got:?}\n{list:?}: {then:?}");
+            }
         }
 
         #[test]

@@ -1,6 +1,6 @@
 //! Variables of Dynamo itself.
 
-use super::variable::ValueKind::{Choice, Switch, Text};
+use super::variable::ValueKind::{Choice, Form, Switch};
 use super::variable::{Owner, Scope, ValueKind, Variable};
 
 const fn kv(
@@ -38,7 +38,7 @@ pub(super) static TABLE: &[Variable] = &[
     ),
     kv(
         "DYN_SGLANG_DISAGGREGATION_TRANSFER_BACKEND",
-        Text,
+        Form("the name of a mover (nixl, mooncake)"),
         "-",
         "Mover of the KV cache of an SGLang worker, the twin of `--disaggregation-transfer-backend`.",
         "dynamo components/src/dynamo/sglang",

@@ -1,6 +1,6 @@
 //! Variables of the engines and of Mooncake: how they select and tune the mover of the KV cache.
 
-use super::variable::ValueKind::{Address, Json, Number, Port, Switch, Text};
+use super::variable::ValueKind::{Address, Choice, Form, Json, Number, Port, Switch, Text};
 use super::variable::{Owner, Scope, ValueKind, Variable};
 
 const fn row(
@@ -57,7 +57,7 @@ pub(super) static TABLE: &[Variable] = &[
         Owner::Vllm,
         "VLLM_NIC_SELECTION_VARS",
         Scope::Kv,
-        Text,
+        Form("VARIABLE:PORT (UCX_NET_DEVICES:1)"),
         "-",
         "Variables that receive the NIC of the rank, `UCX_NET_DEVICES:1` for instance. It works only together with \
          VLLM_GPU_NIC_PCIE_MAPPING.",
@@ -67,7 +67,7 @@ pub(super) static TABLE: &[Variable] = &[
         Owner::Vllm,
         "VLLM_SSM_CONV_STATE_LAYOUT",
         Scope::Kv,
-        Text,
+        Form("the name of a layout (DS)"),
         "-",
         "Layout of Mamba states; disaggregation over NIXL needs `DS`.",
         VLLM,
@@ -77,7 +77,7 @@ pub(super) static TABLE: &[Variable] = &[
         Owner::Vllm,
         "VLLM_FLASHINFER_ALLREDUCE_BACKEND",
         Scope::Collectives,
-        Text,
+        Choice(&["auto", "trtllm", "mnnvl"]),
         "-",
         "Backend of FlashInfer's all-reduce: `mnnvl` over multi-node NVLink, `trtllm` inside a node.",
         VLLM,
@@ -87,7 +87,7 @@ pub(super) static TABLE: &[Variable] = &[
         Owner::Sglang,
         "SGLANG_DISAGGREGATION_NIXL_BACKEND",
         Scope::Kv,
-        Text,
+        Choice(&["UCX", "LIBFABRIC"]),
         "UCX",
         "NIXL backend of SGLang: `UCX` or `LIBFABRIC`.",
         SGLANG,
@@ -112,10 +112,10 @@ pub(super) static TABLE: &[Variable] = &[
     row(Owner::Trtllm, "TRTLLM_USE_UCX_KVCACHE", Scope::Kv, Switch, "-", "1 selects UCX where the engine configuration says DEFAULT.", TRTLLM),
     row(Owner::Trtllm, "TRTLLM_USE_MOONCAKE_KVCACHE", Scope::Kv, Switch, "-", "1 selects Mooncake where the engine configuration says DEFAULT.", TRTLLM),
     row(Owner::Trtllm, "TRTLLM_USE_MPI_KVCACHE", Scope::Kv, Switch, "-", "1 selects MPI where the engine configuration says DEFAULT.", TRTLLM),
-    row(Owner::Trtllm, "TRTLLM_NIXL_KVCACHE_BACKEND", Scope::Kv, Text, "UCX", "NIXL backend of TensorRT-LLM: `UCX` or `LIBFABRIC`.", TRTLLM).critical(),
-    row(Owner::Trtllm, "TRTLLM_KVCACHE_TRANSFER_BUFFER_SIZE", Scope::Kv, Text, "512MB", "Staging buffer of KV transfers; `0B` sends from the cache itself.", TRTLLM),
+    row(Owner::Trtllm, "TRTLLM_NIXL_KVCACHE_BACKEND", Scope::Kv, Choice(&["UCX", "LIBFABRIC"]), "UCX", "NIXL backend of TensorRT-LLM: `UCX` or `LIBFABRIC`.", TRTLLM).critical(),
+    row(Owner::Trtllm, "TRTLLM_KVCACHE_TRANSFER_BUFFER_SIZE", Scope::Kv, Form("a size with its unit (512MB, 0B)"), "512MB", "Staging buffer of KV transfers; `0B` sends from the cache itself.", TRTLLM),
     row(Owner::Trtllm, "TRTLLM_TRY_ZCOPY_FOR_KVCACHE_TRANSFER", Scope::Kv, Switch, "0", "Sends contiguous KV without a staging copy.", TRTLLM),
-    row(Owner::Trtllm, "TRTLLM_FORCE_COMM_METHOD", Scope::Collectives, Text, "-", "Forces the all-to-all method of expert parallelism.", TRTLLM),
+    row(Owner::Trtllm, "TRTLLM_FORCE_COMM_METHOD", Scope::Collectives, Form("the name of a method (NVLINK_ONE_SIDED, NVLINK_TWO_SIDED, DEEPEPLOWLATENCY)"), "-", "Forces the all-to-all method of expert parallelism.", TRTLLM),
     row(
         Owner::Mooncake,
         "MC_FORCE_MNNVL",

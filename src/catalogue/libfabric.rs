@@ -1,6 +1,6 @@
 //! libfabric variables. They carry KV where NIXL's backend is LIBFABRIC.
 
-use super::variable::ValueKind::{Choice, FiBool, Number, Text};
+use super::variable::ValueKind::{Choice, FiBool, Form, Number};
 use super::variable::{Owner, Scope, ValueKind, Variable};
 
 const fn kv(
@@ -24,7 +24,7 @@ const fn kv(
 pub(super) static TABLE: &[Variable] = &[
     kv(
         "FI_PROVIDER",
-        Text,
+        Form("providers with commas (efa, tcp, verbs), or ^ and the providers to leave out"),
         "all",
         "Providers that libfabric offers; `^` at the front forbids the listed ones. NIXL takes the first of cxi, efa, \
          tcp, sockets, so hiding efa means TCP.",
@@ -86,14 +86,14 @@ pub(super) static TABLE: &[Variable] = &[
     ),
     kv(
         "FI_EFA_IFACE",
-        Text,
+        Form("names of EFA devices with commas, or all"),
         "all",
         "EFA devices that libfabric may use, as names with commas.",
         "libfabric main man/fi_efa.7.md",
     ),
     kv(
         "FI_HMEM",
-        Text,
+        Form("kinds of memory with commas (cuda, rocr, ze, neuron, synapseai, system)"),
         "all",
         "Kinds of accelerator memory that libfabric supports. A list without cuda takes GPU memory away.",
         "libfabric v2.4.0 src/hmem.c",

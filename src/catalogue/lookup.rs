@@ -57,6 +57,7 @@ pub fn nearest(name: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::catalogue::ValueKind;
     use std::collections::BTreeSet;
 
     #[test]
@@ -92,6 +93,37 @@ mod tests {
             "NIXL_PLUGIN_DIR",
         ];
         assert_eq!(original, BTreeSet::from(expected));
+    }
+
+    /// "text" tells nobody what to write.
+    #[test]
+    fn a_form_is_known_of_nearly_every_value() {
+        let text: Vec<_> = all()
+            .filter(|v| v.kind == ValueKind::Text)
+            .map(|v| v.name)
+            .collect();
+        assert_eq!(text, ["VLLM_GPU_NIC_PCIE_MAPPING"]);
+        for v in all() {
+            assert!(!v.kind.to_string().is_empty(), "{}", v.name);
+            assert_eq!(
+                v.kind == ValueKind::Unread,
+                v.removed_in.is_some(),
+                "{}",
+                v.name
+            );
+        }
+        let takes = |name: &str| find(name).map(|v| v.kind.to_string()).unwrap_or_default();
+        for (name, word) in [
+            ("UCX_RNDV_THRESH", "intra:BYTES"),
+            ("NCCL_IB_HCA", ":port"),
+            ("NCCL_SOCKET_IFNAME", "interface"),
+            ("FI_PROVIDER", "efa"),
+            ("SGLANG_DISAGGREGATION_NIXL_BACKEND", "LIBFABRIC"),
+            ("TRTLLM_NIXL_KVCACHE_BACKEND", "LIBFABRIC"),
+            ("UCX_IB_ROCE_SUBNETS", "^"),
+        ] {
+            assert!(takes(name).contains(word), "{name}: {}", takes(name));
+        }
     }
 
     #[test]

@@ -19,4 +19,4 @@ mod words;
 pub use lookup::{all, find, nearest};
 pub use ucx_names::ucx_name_known;
 pub use variable::{Owner, Scope, Sensitivity, ValueKind, Variable};
-pub use withheld::withheld;
+pub use withheld::{withheld, withheld_of};

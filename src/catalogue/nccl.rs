@@ -1,6 +1,6 @@
 //! NCCL variables. They act on the collectives between the ranks of one worker, never on the KV cache.
 
-use super::variable::ValueKind::{Address, Choice, Integer, Path, Text, Word};
+use super::variable::ValueKind::{Address, Choice, Form, Integer, Path, Word};
 use super::variable::{Owner, Scope, ValueKind, Variable};
 
 const fn row(
@@ -48,7 +48,9 @@ const GUIDE: &str = "NCCL user guide, environment variables";
 pub(super) static TABLE: &[Variable] = &[
     row(
         "NCCL_IB_HCA",
-        Text,
+        Form(
+            "beginnings of device names with commas, each with :port if need be; = in front for exact names, ^ for all but these",
+        ),
         "all ACTIVE ports",
         "RDMA ports for collectives. Names are prefixes: `mlx5_1` also takes mlx5_10. `=` in front makes them exact, `^` \
          excludes. Unset is fine. When nothing matches, NCCL silently falls back to sockets.",
@@ -95,7 +97,9 @@ pub(super) static TABLE: &[Variable] = &[
     .critical(),
     row(
         "NCCL_SOCKET_IFNAME",
-        Text,
+        Form(
+            "beginnings of interface names with commas; = in front for exact names, ^ for all but these",
+        ),
         "ib*, then any but docker*, lo, virbr*",
         "Interfaces for bootstrap, as prefixes. Unset is fine. A value that matches none is an error at start, not a \
          hang.",
@@ -110,11 +114,11 @@ pub(super) static TABLE: &[Variable] = &[
         "What NCCL prints. `INFO` shows the transport of every channel.",
         GUIDE,
     ),
-    log("NCCL_DEBUG_SUBSYS", Text, "INIT,BOOTSTRAP,ENV", "Parts of NCCL that print at INFO.", GUIDE),
+    log("NCCL_DEBUG_SUBSYS", Form("parts of NCCL with commas (INIT,NET); ^ in front for all but these"), "INIT,BOOTSTRAP,ENV", "Parts of NCCL that print at INFO.", GUIDE),
     log("NCCL_DEBUG_FILE", Path, "-", "File that NCCL logs to instead of the output of the pod.", GUIDE),
     row(
         "NCCL_NET",
-        Text,
+        Form("the name of a network plugin in any case (IB, Socket, Libfabric)"),
         "-",
         "Network plugin by name, in any case: `IB`, `Socket`, `Libfabric`. A name that is not there stops NCCL.",
         "nccl v2.28.9-1 src/plugin/net.cc",
@@ -122,7 +126,7 @@ pub(super) static TABLE: &[Variable] = &[
     .critical(),
     row(
         "NCCL_NET_PLUGIN",
-        Text,
+        Form("none, or libraries with commas, each as a path or by its suffix (ofi for libnccl-net-ofi.so)"),
         "libnccl-net.so",
         "Library that holds the network plugin; `none` leaves the built-in ones, which cannot use EFA.",
         "nccl v2.28.9-1 src/plugin/net.cc",
@@ -193,7 +197,7 @@ pub(super) static TABLE: &[Variable] = &[
     row("NCCL_IB_QPS_PER_CONNECTION", Integer, "1", "Queue pairs of one connection.", IB),
     row("NCCL_IB_ROCE_VERSION_NUM", Integer, "2", "RoCE version of the GID that NCCL looks for.", IB),
     row("NCCL_IB_ADDR_FAMILY", Word(&["AF_INET", "AF_INET6"]), "AF_INET", "Address family of the GID that NCCL looks for.", IB),
-    row("NCCL_IB_ADDR_RANGE", Text, "-", "Subnet of the GID that NCCL looks for.", IB),
+    row("NCCL_IB_ADDR_RANGE", Form("a subnet (10.0.0.0/16)"), "-", "Subnet of the GID that NCCL looks for.", IB),
     row("NCCL_IB_MERGE_NICS", Integer, "1", "Uses the ports of a dual-port NIC as one.", IB),
     row("NCCL_IB_MERGE_VFS", Integer, "1", "Merges virtual functions of one NIC.", IB),
     row("NCCL_IB_PCI_RELAXED_ORDERING", Integer, "2", "Lets the NIC reorder its PCIe writes; 2 where it can.", IB),
@@ -201,12 +205,12 @@ pub(super) static TABLE: &[Variable] = &[
     row("NCCL_TOPO_FILE", Path, "-", "XML of the machine's topology, for virtual machines that hide it. The file must be in the pod.", GUIDE),
     row("NCCL_CONF_FILE", Path, "~/.nccl.conf", "File of further NCCL settings, which a pod spec does not show.", GUIDE),
     row("NCCL_COMM_ID", Address, "-", "Address of the bootstrap root.", GUIDE),
-    row("NCCL_ALGO", Text, "-", "Restricts the algorithms of collectives.", TUNING),
-    row("NCCL_PROTO", Text, "-", "Restricts the protocols of collectives.", TUNING),
+    row("NCCL_ALGO", Form("algorithms with commas (Ring, Tree, NVLS); ^ in front for all but these"), "-", "Restricts the algorithms of collectives.", TUNING),
+    row("NCCL_PROTO", Form("LL, LL128 and Simple with commas; ^ in front for all but these"), "-", "Restricts the protocols of collectives.", TUNING),
     row("NCCL_BUFFSIZE", Integer, "4194304", "Bytes of the buffer of one channel.", GUIDE),
     row("NCCL_IGNORE_CPU_AFFINITY", Integer, "0", "Ignores the CPU set of the process when threads are bound.", GUIDE),
     row("NCCL_GRAPH_MIXING_SUPPORT", Integer, "1", "0 is faster where CUDA graphs of one communicator never mix with other launches.", GUIDE),
     row("NCCL_GRAPH_REGISTER", Integer, "1", "Registers the buffers of captured collectives.", GUIDE),
-    row("NCCL_TIMEOUT", Text, "-", "No parameter of NCCL itself; some launchers read it.", "NCCL user guide lists no such variable"),
-    row("NCCL_STORE_TIMEOUT", Text, "-", "No parameter of NCCL itself; some launchers read it for their rendezvous store.", "NCCL user guide lists no such variable"),
+    row("NCCL_TIMEOUT", Form("what the launcher that reads it takes; nothing for NCCL"), "-", "No parameter of NCCL itself; some launchers read it.", "NCCL user guide lists no such variable"),
+    row("NCCL_STORE_TIMEOUT", Form("what the launcher that reads it takes; nothing for NCCL"), "-", "No parameter of NCCL itself; some launchers read it for their rendezvous store.", "NCCL user guide lists no such variable"),
 ];

@@ -1,6 +1,6 @@
 //! NIXL variables, those of its libfabric backend included.
 
-use super::variable::ValueKind::{Address, Choice, Number, Path, Port, Switch, Text};
+use super::variable::ValueKind::{Address, Choice, Form, Number, Path, Port, Switch};
 use super::variable::{Owner, Scope, ValueKind, Variable};
 
 const fn row(
@@ -29,7 +29,7 @@ pub(super) static TABLE: &[Variable] = &[
     row(
         "NIXL_BACKEND",
         Scope::Kv,
-        Text,
+        Form("the name of a NIXL backend (UCX, LIBFABRIC)"),
         "-",
         "Backend that some launchers hand to NIXL. It must agree with the engine's own selector.",
         "TensorRT-LLM issue 10024",
@@ -61,7 +61,7 @@ pub(super) static TABLE: &[Variable] = &[
     row(
         "NIXL_TELEMETRY_EXPORTER",
         Scope::Logging,
-        Text,
+        Form("the name of an exporter plugin (prometheus)"),
         "-",
         "Plugin that publishes the counters, `prometheus` for instance.",
         "nixl v1.4.0 src/core/telemetry",

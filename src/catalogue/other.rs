@@ -1,6 +1,6 @@
 //! Variables of the loader, PyTorch, MPI and the driver stack that reach into the interconnect.
 
-use super::variable::ValueKind::{Number, Path, Switch, Text};
+use super::variable::ValueKind::{Choice, Form, Number, Path, Switch};
 use super::variable::{Owner, Scope, Variable};
 
 pub(super) static TABLE: &[Variable] = &[
@@ -27,7 +27,7 @@ pub(super) static TABLE: &[Variable] = &[
         "PYTORCH_CUDA_ALLOC_CONF",
         Owner::Torch,
         Scope::Kv,
-        Text,
+        Form("name:value with commas (expandable_segments:False)"),
         "-",
         "Settings of PyTorch's GPU allocator. `expandable_segments:True` makes memory that UCX cannot register whole, and \
          KV falls to a fraction of a gigabyte per second without a word.",
@@ -37,7 +37,7 @@ pub(super) static TABLE: &[Variable] = &[
         "PYTORCH_ALLOC_CONF",
         Owner::Torch,
         Scope::Kv,
-        Text,
+        Form("name:value with commas (expandable_segments:False)"),
         "-",
         "The newer name of PYTORCH_CUDA_ALLOC_CONF; `expandable_segments:True` does the same harm.",
         "PyTorch CUDA semantics; nixl issue 1754",
@@ -46,7 +46,7 @@ pub(super) static TABLE: &[Variable] = &[
         "GLOO_SOCKET_IFNAME",
         Owner::Torch,
         Scope::ControlPlane,
-        Text,
+        Form("interface names with commas"),
         "-",
         "Interface of Gloo's rendezvous between ranks. It carries control messages, no KV.",
         "PyTorch distributed documentation",
@@ -64,7 +64,7 @@ pub(super) static TABLE: &[Variable] = &[
         "TORCH_SYMMMEM",
         Owner::Torch,
         Scope::Collectives,
-        Text,
+        Choice(&["CUDA", "NVSHMEM", "NCCL", "XPU"]),
         "-",
         "Backend of PyTorch's symmetric memory.",
         "PyTorch torch/distributed/_symmetric_memory",

@@ -1,7 +1,8 @@
 //! UCX variables that choose the path: transports, devices, GPUDirect, NVLink, RoCE addressing.
 
 use super::variable::ValueKind::{
-    Bool, DeviceList, Enum, OnOffAuto, Ternary, TernaryAuto, Text, TransportList, Uint, UintAuto,
+    Bool, DeviceList, Enum, Form, OnOffAuto, Ternary, TernaryAuto, Threshold, TransportList, Uint,
+    UintAuto, Unread,
 };
 use super::variable::{Owner, Scope, ValueKind, Variable};
 
@@ -60,7 +61,7 @@ pub(super) static TABLE: &[Variable] = &[
     .original(),
     kv(
         "UCX_RNDV_THRESH",
-        Text,
+        Threshold,
         "auto (NIXL sets inf)",
         "Size from which tag and active messages use rendezvous. NIXL sets `inf` itself; any other value undoes that, \
          and without invalidation support in the NIC it costs the RMA lanes that carry KV.",
@@ -107,7 +108,7 @@ pub(super) static TABLE: &[Variable] = &[
     ),
     kv(
         "UCX_IB_ROCE_SUBNETS",
-        Text,
+        Form("subnets with commas, or ^ and the subnets to leave out, or all"),
         "all",
         "RoCE subnets that UCX may use. It excludes UCX_IB_GID_INDEX: with both set the device does not open.",
         "ucx v1.20.0 src/uct/ib/base/ib_iface.c",
@@ -151,7 +152,7 @@ pub(super) static TABLE: &[Variable] = &[
     ),
     kv(
         "UCX_IB_REG_METHODS",
-        Text,
+        Unread,
         "-",
         "Gone since UCX 1.16. Setting it does nothing but draw a warning about unused variables.",
         "ucx v1.16.0 src/uct/ib/base/ib_md.c",
@@ -193,7 +194,7 @@ pub(super) static TABLE: &[Variable] = &[
     .since("1.16"),
     kv(
         "UCX_MEMTYPE_REG_WHOLE",
-        Text,
+        Unread,
         "-",
         "An old name. UCX now reads UCX_MEMTYPE_REG_WHOLE_ALLOC_TYPES and ignores this one.",
         "ucx v1.13.1 src/ucp/core/ucp_context.c",
@@ -201,7 +202,7 @@ pub(super) static TABLE: &[Variable] = &[
     .removed_in("1.13"),
     kv(
         "UCX_MEMTYPE_REG_WHOLE_ALLOC_TYPES",
-        Text,
+        Form("memory types with commas (cuda, cuda-managed, rocm, host)"),
         "cuda",
         "Memory types whose whole allocation is registered instead of the part in use.",
         "ucx v1.20.0 src/ucp/core/ucp_context.c",

@@ -1,6 +1,6 @@
 //! UCX variables below the choice of the path: caches, timeouts, protocols, logging.
 
-use super::variable::ValueKind::{Bool, Enum, Fraction, MemUnits, Path, Ternary, Text, Time, Uint};
+use super::variable::ValueKind::{Bool, Enum, Form, Fraction, MemUnits, Path, Ternary, Time, Uint};
 use super::variable::{Owner, Scope, ValueKind, Variable};
 
 const fn row(
@@ -126,7 +126,7 @@ pub(super) static TABLE: &[Variable] = &[
     row(
         "UCX_SELECT_DISTANCE_MD",
         Scope::Kv,
-        Text,
+        Form("the name of a memory domain"),
         "cuda_cpy",
         "Memory domain whose distance to the NIC decides which NIC serves which GPU.",
         "ucx v1.20.0 src/ucp/core/ucp_context.c",
@@ -134,7 +134,7 @@ pub(super) static TABLE: &[Variable] = &[
     row(
         "UCX_DISTANCE_BW",
         Scope::Kv,
-        Text,
+        Form("auto, and bandwidths by distance with commas (auto,sys:16500MBs)"),
         "auto",
         "Bandwidth that UCX assumes by distance of GPU and NIC. The estimate for the other socket is low; on machines \
          where every NIC is there, `auto,sys:16500MBs` corrects it.",
@@ -143,7 +143,7 @@ pub(super) static TABLE: &[Variable] = &[
     row(
         "UCX_TCP_MAX_BW",
         Scope::Kv,
-        Text,
+        Form("a bandwidth (2200MBs)"),
         "2200MBs",
         "Bandwidth that UCX assumes for TCP. It is an estimate for the choice of lanes, not a limit.",
         "ucx v1.20.0 src/uct/tcp/tcp_iface.c",
@@ -191,7 +191,7 @@ pub(super) static TABLE: &[Variable] = &[
     row(
         "UCX_ERROR_SIGNALS",
         Scope::Process,
-        Text,
+        Form("signals with commas (ILL,SEGV,BUS,FPE)"),
         "ILL,SEGV,BUS,FPE",
         "Signals on which UCX prints a backtrace.",
         "ucx v1.20.0 src/ucs/config/global_opts.c",
@@ -199,7 +199,7 @@ pub(super) static TABLE: &[Variable] = &[
     row(
         "UCX_HANDLE_ERRORS",
         Scope::Process,
-        Text,
+        Form("none, or a list of bt, freeze and debug"),
         "none",
         "What UCX does on a fatal error: nothing, a backtrace, a debugger.",
         "ucx v1.20.0 src/ucs/config/global_opts.c",
@@ -227,7 +227,7 @@ pub(super) static TABLE: &[Variable] = &[
     row(
         "UCX_PROTO_INFO",
         Scope::Logging,
-        Text,
+        Form("y, n; from UCX 1.21 on also auto, used, or a pattern of operations"),
         "auto",
         "Prints which protocol and lanes serve each operation: the best proof of the path. `used` (from UCX 1.21) prints \
          only what was used.",
@@ -252,7 +252,7 @@ pub(super) static TABLE: &[Variable] = &[
     row(
         "UCX_STATS_DEST",
         Scope::Logging,
-        Text,
+        Form("udp:HOST[:PORT], stdout, stderr or file:PATH"),
         "-",
         "Where a UCX built with statistics sends them.",
         "ucx v1.20.0 src/ucs/config/global_opts.c",
@@ -260,7 +260,7 @@ pub(super) static TABLE: &[Variable] = &[
     row(
         "UCX_STATS_TRIGGER",
         Scope::Logging,
-        Text,
+        Form("exit, signal:NUMBER or timer:SECONDS"),
         "exit",
         "When a UCX built with statistics writes them.",
         "ucx v1.20.0 src/ucs/config/global_opts.c",

@@ -47,6 +47,8 @@ pub enum ValueKind {
     Fraction,
     /// UCX bytes: `8192`, `64k`, `1g`, `inf`, `auto`.
     MemUnits,
+    /// UCX bytes, or from 1.17 on one size inside a node and one between nodes: `intra:8k,inter:inf`.
+    Threshold,
     /// UCX duration: `20s`, `300ms`, `inf`.
     Time,
     /// UCX word of a list, in any case.
@@ -75,7 +77,11 @@ pub enum ValueKind {
     Json,
     /// File or directory.
     Path,
-    /// Anything.
+    /// A grammar that no other variable has, in words; the variable's own rule reads it.
+    Form(&'static str),
+    /// Whatever: nothing reads it.
+    Unread,
+    /// Text whose form no source says.
     Text,
 }
 

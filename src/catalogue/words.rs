@@ -32,6 +32,9 @@ impl fmt::Display for ValueKind {
             Self::UintAuto => "a number, inf, auto",
             Self::Fraction => "a decimal fraction",
             Self::MemUnits => "bytes (8192, 64k, 1g), inf, auto",
+            Self::Threshold => {
+                "bytes (8192, 64k, 1g), inf, auto; from UCX 1.17 on also intra:BYTES,inter:BYTES"
+            }
             Self::Time => "a time (20s, 300ms), inf",
             Self::DeviceList => "a list of devices",
             Self::TransportList => "a list of transports, or ^ and a list of what to leave out",
@@ -43,6 +46,8 @@ impl fmt::Display for ValueKind {
             Self::Address => "a host name or address",
             Self::Json => "JSON",
             Self::Path => "a path",
+            Self::Form(form) => form,
+            Self::Unread => "nothing: no current version reads it",
             Self::Text => "text",
             Self::Enum(words) | Self::Word(words) | Self::Choice(words) => {
                 return f.write_str(&words.join(", "));

@@ -119,6 +119,9 @@ impl Arguments {
             ));
         }
         let verdict = judge::judge(variable, value, &context);
+        // A value that may carry credentials is not repeated, not even to whoever typed it: terminals are shared.
+        let hidden = value.is_some_and(|value| catalogue::withheld_of(variable, value));
+        let value = if hidden { Some("(withheld)") } else { value };
         let page = Verdict {
             variable,
             value,

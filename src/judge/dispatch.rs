@@ -10,7 +10,7 @@ use crate::report::Status;
 /// Judges the value of a variable (None: it is unset) in its place. Total: every name and every value has an answer.
 pub fn judge(variable: &str, value: Option<&str>, cx: &Context) -> Judgement {
     let Some(row) = catalogue::find(variable) else {
-        return uncatalogued(variable, value);
+        return uncatalogued(variable, value, cx);
     };
     let setting = Setting {
         variable: row,
@@ -44,7 +44,7 @@ fn rule_of(variable: &Variable) -> Rule {
 }
 
 /// A name without a row. Only UCX complains about names it does not know, so only there is one a finding.
-fn uncatalogued(name: &str, value: Option<&str>) -> Judgement {
+fn uncatalogued(name: &str, value: Option<&str>, cx: &Context) -> Judgement {
     let suggestion = catalogue::nearest(name);
     let hint = suggestion.map_or(String::new(), |s| format!(" (did you mean {s}?)"));
     let is_ucx = name.starts_with("UCX_");
@@ -53,6 +53,12 @@ fn uncatalogued(name: &str, value: Option<&str>) -> Judgement {
             Status::Warn,
             "V2",
             format!("no UCX version knows {name}, so it is ignored{hint}"),
+        )
+    } else if is_ucx && catalogue::ucx_name_known(name) && value.is_some() && ucx_unused(cx) {
+        (
+            Status::Ok,
+            OFF_THE_PATH,
+            off_the_path_because(UCX_UNUSED, name),
         )
     } else if is_ucx && catalogue::ucx_name_known(name) {
         (
@@ -151,26 +157,82 @@ fn ucx_unused(cx: &Context) -> bool {
     }
 }
 
+const OFF_THE_PATH: &str = "8";
+
+const UCX_UNUSED: &str = "KV does not move with UCX here";
+
+fn off_the_path_because(why: &str, name: &str) -> String {
+    format!("not on the data path: {why}, so {name} has no effect on it")
+}
+
 fn off_the_path(s: &Setting<'_>) -> Option<Verdict> {
-    let (unused, what) = match s.variable.owner {
-        Owner::Ucx => (ucx_unused(s.cx), "NIXL does not move KV with UCX here"),
+    let (unused, why) = match s.variable.owner {
+        Owner::Ucx => (ucx_unused(s.cx), UCX_UNUSED),
         Owner::Libfabric => (
             match s.cx.backend {
                 Backend::Ucx | Backend::Other => true,
                 Backend::Libfabric => false,
                 Backend::Unknown => s.cx.efa != Tri::Yes,
             },
-            "NIXL does not move KV with libfabric here",
+            "KV does not move with libfabric here",
         ),
         _ => (false, ""),
     };
-    (unused && s.value.is_some()).then(|| {
-        Verdict::ok(
-            "8",
-            format!(
-                "not on the data path: {what}, so {} has no effect on it",
-                s.variable.name
-            ),
-        )
-    })
+    (unused && s.value.is_some())
+        .then(|| Verdict::ok(OFF_THE_PATH, off_the_path_because(why, s.variable.name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// P2pNccl, Mooncake and MPI have no UCX below them, and neither has NIXL over libfabric.
+    #[test]
+    fn ucx_settings_are_beside_the_path_of_another_backend() {
+        let values = ["tcp", "", "true", "1tb", "mlx5_9:7", "^all,all"];
+        for backend in [Backend::Other, Backend::Libfabric] {
+            for ucx in [None, Some(Version::new(1, 13)), Some(Version::new(1, 23))] {
+                let cx = Context {
+                    backend,
+                    ucx,
+                    ..Context::default()
+                };
+                let catalogued = catalogue::all()
+                    .map(|v| v.name)
+                    .filter(|n| n.starts_with("UCX_"));
+                for name in catalogued.chain(["UCX_RC_MLX5_TM_ENABLE", "UCX_ALLOC_PRIO"]) {
+                    for value in values {
+                        let got = judge(name, Some(value), &cx);
+                        assert_eq!((got.status, got.rule), (Status::Ok, "8"), "{name}={value}");
+                        assert!(got.reason.starts_with("not on the data path"), "{got:?}");
+                    }
+                }
+                let unknown = judge("UCX_NET_DEVICE", Some("mlx5_0:1"), &cx);
+                assert_eq!((unknown.status, unknown.rule), (Status::Warn, "V2"));
+            }
+        }
+    }
+
+    #[test]
+    fn reasons_show_the_beginning_of_json_only() {
+        let extra = r#"{"kv_connector":"NixlConnector","kv_role":"kv_both","engine_id":"a","kv_buffer_device":"cuda"}"#;
+        for value in [
+            extra.to_owned(),
+            format!("{extra} no JSON"),
+            format!("$(X){extra}"),
+        ] {
+            let got = judge("KV_TRANSFER_CONFIG", Some(&value), &Context::default());
+            assert!(!got.reason.contains(&value), "{got:?}");
+            assert!(!got.reason.contains('\\'), "{got:?}");
+            assert!(!got.reason.contains("kv_buffer_device"), "{got:?}");
+            assert!(!got.reason.starts_with(['{', '"', '$']), "{got:?}");
+            assert!(got.reason.contains("NixlConnector"), "{got:?}");
+        }
+        let escaping = judge(
+            "KV_TRANSFER_CONFIG",
+            Some("{\"a\":\n\u{1b}[2J1}"),
+            &Context::default(),
+        );
+        assert!(!escaping.reason.contains(['\n', '\u{1b}']), "{escaping:?}");
+    }
 }

@@ -3,6 +3,7 @@
 use super::context::{Backend, Tri};
 use super::setting::{Rule, Setting, Verdict};
 use crate::catalogue::ValueKind;
+use crate::sanitise;
 
 /// The rule of an engine's variable.
 pub(super) fn rule(name: &str) -> Rule {
@@ -26,7 +27,10 @@ pub(super) fn generic(s: &Setting<'_>) -> Verdict {
     };
     // What the shell or kubelet still has to expand cannot be judged by its text.
     if value.contains("$(") || value.contains("${") {
-        return Verdict::ok("catalogue", format!("{value:?} is expanded at start"));
+        return Verdict::ok(
+            "catalogue",
+            format!("expanded at start: {}", shown(s, value)),
+        );
     }
     let (right, expected) = match s.variable.kind {
         ValueKind::Choice(words) => (
@@ -50,14 +54,38 @@ pub(super) fn generic(s: &Setting<'_>) -> Verdict {
     if right {
         return Verdict::ok(
             "catalogue",
-            format!("{value:?} is accepted as written: {}", s.what_it_does()),
+            format!("{}: {}", accepted(s, value), s.what_it_does()),
         );
     }
     Verdict::warn(
         "catalogue",
-        format!("{value:?} is not {expected}"),
+        match s.variable.kind {
+            ValueKind::Json => format!("not {expected}: {}", shown(s, value)),
+            _ => format!("{value:?} is not {expected}"),
+        },
         format!("write {expected}, or remove {}", s.variable.name),
     )
+}
+
+fn accepted(s: &Setting<'_>, value: &str) -> String {
+    match s.variable.kind {
+        ValueKind::Json => format!("a JSON object, accepted as written ({})", shown(s, value)),
+        _ => format!("{value:?} is accepted as written"),
+    }
+}
+
+/// Longest beginning of JSON that a reason shows, in characters.
+const LONGEST_JSON: usize = 60;
+
+/// The value in quotes, or the beginning of JSON as it is, because JSON in escaped quotes cannot be read.
+fn shown(s: &Setting<'_>, value: &str) -> String {
+    match s.variable.kind {
+        ValueKind::Json => {
+            let words: Vec<&str> = value.split_whitespace().collect();
+            sanitise::line(&words.join(" "), LONGEST_JSON)
+        }
+        _ => format!("{value:?}"),
+    }
 }
 
 /// Peers on other nodes are told this address.

@@ -1,6 +1,6 @@
 //! NCCL_IB_HCA and NCCL_SOCKET_IFNAME: lists of prefixes (rules N1 to N3).
 
-use super::context::{Context, Link, Nic, Tri};
+use super::context::{Context, Link, Nic, Tri, Version};
 use super::nccl::{between_nodes, soften};
 use super::setting::{Setting, Verdict};
 use crate::report::Status;
@@ -15,18 +15,23 @@ struct List<'a> {
 struct Item<'a> {
     text: &'a str,
     name: &'a str,
-    /// -1 without a colon.
-    port: i64,
+    /// None for any port.
+    port: Option<i64>,
 }
 
+/// From here on a name with a colon and nothing behind it means any port; before, it means port 0.
+const EMPTY_PORT_IS_ANY: Version = Version::new(2, 30);
+
 impl<'a> List<'a> {
-    fn parse(value: &'a str) -> Self {
+    /// Reads a value as this version of NCCL does; an unknown version as an old one.
+    fn parse(value: &'a str, nccl: Option<Version>) -> Self {
+        let empty_is_any = nccl.is_some_and(|v| v >= EMPTY_PORT_IS_ANY);
         let (exclude, rest) = strip(value, '^');
         let (exact, rest) = strip(rest, '=');
         let items = rest
             .split(',')
             .filter(|t| !t.is_empty())
-            .map(Item::parse)
+            .map(|text| Item::parse(text, empty_is_any))
             .collect();
         Self {
             exclude,
@@ -41,7 +46,11 @@ impl<'a> List<'a> {
         } else {
             name.starts_with(item.name)
         };
-        by_name && (item.port == -1 || port.is_none_or(|p| i64::from(p) == item.port))
+        let by_port = match (item.port, port) {
+            (Some(listed), Some(port)) => i64::from(port) == listed,
+            _ => true,
+        };
+        by_name && by_port
     }
 
     /// An empty list matches everything, so that a lone `^` excludes everything.
@@ -68,20 +77,22 @@ impl<'a> List<'a> {
     }
 }
 
+/// What NCCL keeps for a name without a colon, and so also takes from `mlx5_0:-1`.
+const ANY_PORT: i64 = -1;
+
 impl<'a> Item<'a> {
-    fn parse(text: &'a str) -> Self {
-        match text.split_once(':') {
-            Some((name, port)) => Self {
-                text,
-                name,
-                port: super::nccl::strtoll(port, 10),
-            },
-            None => Self {
-                text,
-                name: text,
-                port: -1,
-            },
-        }
+    /// `name[:port]`, from 2.30 on `name[:port[:rail[:plane]]]`; the port ends where its digits end.
+    fn parse(text: &'a str, empty_is_any: bool) -> Self {
+        let (name, port) = match text.split_once(':') {
+            Some((name, port)) => (name, Some(port)),
+            None => (text, None),
+        };
+        let empty = |p: &str| p.is_empty() || p.starts_with(':');
+        let port = port
+            .filter(|p| !(empty_is_any && empty(p)))
+            .map(|p| super::nccl_integers::strtoll(p, 10))
+            .filter(|p| *p != ANY_PORT);
+        Self { text, name, port }
     }
 }
 
@@ -100,8 +111,27 @@ fn candidates(nics: &[Nic]) -> Vec<&Nic> {
 }
 
 pub(super) fn ib_hca(s: &Setting<'_>) -> Verdict {
+    let old = ib_hca_at(s, s.cx.nccl);
+    if s.cx.nccl.is_some() {
+        return old;
+    }
+    let new = ib_hca_at(s, Some(EMPTY_PORT_IS_ANY));
+    match (old.status, new.status) {
+        (Status::Fail, Status::Ok | Status::Warn) => Verdict::warn(
+            old.rule,
+            format!(
+                "{} (NCCL up to 2.29; the version here is not known, and 2.30 takes any port)",
+                old.reason
+            ),
+            old.fix.unwrap_or_default(),
+        ),
+        _ => old,
+    }
+}
+
+fn ib_hca_at(s: &Setting<'_>, nccl: Option<Version>) -> Verdict {
     let value = s.value.unwrap_or_default();
-    let list = List::parse(value);
+    let list = List::parse(value, nccl);
     if !list.exclude && list.items.is_empty() {
         return every_port(s);
     }
@@ -130,8 +160,7 @@ pub(super) fn ib_hca(s: &Setting<'_>) -> Verdict {
 /// N2.
 fn every_port(s: &Setting<'_>) -> Verdict {
     let ports = s.cx.nics.as_deref().map(candidates).unwrap_or_default();
-    let any = |link| ports.iter().any(|n| n.link == link);
-    if any(Link::InfiniBand) && any(Link::Ethernet) && s.cx.ranks_internode != Tri::No {
+    if of_two_kinds(ports) && s.cx.ranks_internode != Tri::No {
         return Verdict::warn(
             "N2",
             "no list while InfiniBand and RoCE ports are both ACTIVE: NCCL may connect ports of different kinds",
@@ -139,6 +168,16 @@ fn every_port(s: &Setting<'_>) -> Verdict {
         );
     }
     Verdict::ok("5.3", "no list: every ACTIVE port is used, which is fine")
+}
+
+/// InfiniBand and RoCE together.
+fn of_two_kinds<'a>(ports: impl IntoIterator<Item = &'a Nic>) -> bool {
+    let mut seen = (false, false);
+    for port in ports {
+        seen.0 |= port.link == Link::InfiniBand;
+        seen.1 |= port.link == Link::Ethernet;
+    }
+    seen == (true, true)
 }
 
 const HCA_FIX: &str = "remove NCCL_IB_HCA, or name ports exactly: NCCL_IB_HCA==mlx5_0:1 in a shell, value \"=mlx5_0:1\" in YAML";
@@ -158,7 +197,7 @@ fn as_written(value: &str, list: &List<'_>, cx: &Context) -> Verdict {
         return no_port(value, "a lone ^ excludes everything", cx);
     }
     let possible = |i: &Item<'_>| {
-        i.port != 0
+        i.port != Some(0)
             && !i.name.starts_with(['^', '='])
             && !i.name.contains([' ', '\t', ';', '"', '\'', '*', '?', '['])
     };
@@ -174,6 +213,11 @@ fn as_written(value: &str, list: &List<'_>, cx: &Context) -> Verdict {
         None if !list.exclude && !list.items.iter().any(possible) => {
             no_port(value, "port 0 exists nowhere", cx)
         }
+        None if !list.items.iter().all(possible) => Verdict::warn(
+            "5.2",
+            format!("{value:?} names port 0, which exists nowhere"),
+            HCA_FIX,
+        ),
         None if list.exact => Verdict::ok(
             "5.2",
             format!(
@@ -198,9 +242,23 @@ fn on_ports(value: &str, list: &List<'_>, ports: &[&Nic], cx: &Context) -> Verdi
             ),
         );
     }
-    if !ports.iter().any(|n| list.selects(&n.device, Some(n.port))) {
+    let selected: Vec<&Nic> = ports
+        .iter()
+        .copied()
+        .filter(|n| list.selects(&n.device, Some(n.port)))
+        .collect();
+    if selected.is_empty() {
         let why = list.impossible().map_or("no such port", |(_, why)| why);
         return no_port(value, why, cx);
+    }
+    if of_two_kinds(selected) {
+        return Verdict::warn(
+            "N2",
+            format!(
+                "{value:?} selects InfiniBand and RoCE ports together: NCCL may connect ports of different kinds"
+            ),
+            "name the ports of one kind in NCCL_IB_HCA",
+        );
     }
     let unmatched = list.items.iter().find(|i| {
         !ports
@@ -264,7 +322,7 @@ pub(super) fn socket_ifname(s: &Setting<'_>) -> Verdict {
             );
         }
     };
-    let list = List::parse(value);
+    let list = List::parse(value, s.cx.nccl);
     if list.items.is_empty() {
         return Verdict::ok(
             "5.2",
@@ -274,19 +332,20 @@ pub(super) fn socket_ifname(s: &Setting<'_>) -> Verdict {
     if let Some(verdict) = unusable(value, &list, s.cx) {
         return verdict;
     }
+    if s.cx.ranks_internode != Tri::No && leaves_loopback_only(&list, s.cx) {
+        return Verdict::bad(
+            soften(Status::Fail, s.cx),
+            "5.2",
+            format!(
+                "{value:?} leaves loopback only, over which ranks on other nodes cannot be reached"
+            ),
+            IFNAME_FIX,
+        );
+    }
     if let Some((item, why)) = list.impossible() {
         return Verdict::warn(
             "5.2",
             format!("{value:?}: {item:?} matches nothing ({why})"),
-            IFNAME_FIX,
-        );
-    }
-    if !list.exclude && list.items.iter().all(|i| i.name == "lo") && s.cx.ranks_internode != Tri::No
-    {
-        return Verdict::bad(
-            soften(Status::Fail, s.cx),
-            "5.2",
-            format!("{value:?} is loopback, over which ranks on other nodes cannot be reached"),
             IFNAME_FIX,
         );
     }
@@ -298,6 +357,15 @@ pub(super) fn socket_ifname(s: &Setting<'_>) -> Verdict {
                 "{value:?} is right as written; whether the pod has such an interface is for the node to say"
             ),
         ),
+    }
+}
+
+/// Of the interfaces of the pod where they are known, else by what is written. A pod that has nothing else is no matter
+/// of the value.
+fn leaves_loopback_only(list: &List<'_>, cx: &Context) -> bool {
+    match &cx.net {
+        Some(net) if !net.is_empty() => !net.iter().any(|n| list.selects(n, None)),
+        _ => !list.exclude && list.items.iter().all(|i| i.name == "lo"),
     }
 }
 
@@ -361,12 +429,50 @@ mod tests {
             ("nope", "efa=yes", Warn),
             ("nope", "efa=yes;netplugin=aws-ofi-nccl", Ok),
             ("nope", "mnnvl=yes", Warn),
+            ("mlx5_0:", two, Fail),
+            ("mlx5_0:", "nccl=2.29", Fail),
+            ("mlx5_0:", "nccl=2.30", Ok),
+            ("=mlx5_0:", "nccl=2.31", Ok),
+            ("mlx5_0::1", "nccl=2.30", Ok),
+            ("mlx5_0:1:0:0", "nccl=2.30", Ok),
+            ("mlx5_0:0", "nccl=2.30", Fail),
+            ("mlx5_0:", "nccl=unknown", Warn),
+            ("mlx5_0:2", "nccl=unknown", Fail),
+            ("mlx5_0:", "nccl=unknown;nics=unknown", Warn),
+            ("mlx5_0:,mlx5_1:1", "nccl=2.29;nics=unknown", Warn),
+            ("mlx5_0:,mlx5_1:1", "nccl=2.30;nics=unknown", Ok),
+            ("mlx5_0:-1", "", Ok),
         ] {
             assert_eq!(
                 status("NCCL_IB_HCA", value, place),
                 expected,
                 "{value:?} at {place}"
             );
+        }
+    }
+
+    /// N2 is about what is selected, with a list as without one.
+    #[test]
+    fn ports_of_two_kinds_do_not_mix() {
+        let mixed = "nics=mlx5_0:1/IB/ACTIVE,mlx5_1:1/Ethernet/ACTIVE,mlx5_2:1/IB/ACTIVE,mlx5_3:1/Ethernet/DOWN";
+        for (value, extra, expected) in [
+            ("", "", "N2"),
+            ("=", "", "N2"),
+            ("mlx5", "", "N2"),
+            ("=mlx5_0,mlx5_1", "", "N2"),
+            ("mlx5_0,mlx5_1,mlx5_9", "", "N2"),
+            ("^mlx5_2", "", "N2"),
+            ("^mlx5_1", "", "5.2"),
+            ("mlx5_0,mlx5_2", "", "5.2"),
+            ("mlx5_1", "", "5.2"),
+            ("mlx5_0,mlx5_3", "", "5.2"),
+            ("mlx5", ";internode=no", "5.3"),
+            ("mlx5", ";netplugin=other", "5.3"),
+        ] {
+            let cx = Context::for_explain(&format!("{mixed}{extra}")).expect("a place");
+            let got = judge("NCCL_IB_HCA", Some(value), &cx);
+            assert_eq!(got.rule, expected, "{value:?}{extra}: {got:?}");
+            assert!(got.rule != "N2" || got.status == Warn, "{got:?}");
         }
     }
 
@@ -382,6 +488,16 @@ mod tests {
             ("^eth,lo", "net=eth0", Fail),
             ("lo", "", Fail),
             ("lo", "internode=no", Ok),
+            ("=lo", "net=eth0", Fail),
+            ("^eth0", "net=eth0", Fail),
+            ("^eth", "net=eth0,eth1", Fail),
+            ("^=eth0", "net=eth0,eth1", Ok),
+            ("lo,eth9", "net=eth0", Fail),
+            ("lo, eth0", "net=eth0", Fail),
+            ("^eth0", "net=eth0;internode=no", Ok),
+            ("^eth0", "net=eth0;mnnvl=yes", Warn),
+            ("=lo", "net=eth0;mnnvl=yes", Warn),
+            ("^ib,docker", "net=eth0", Ok),
             ("eth0, eth1", "net=eth0,eth1", Warn),
         ] {
             assert_eq!(

@@ -220,6 +220,15 @@ impl Named {
     }
 }
 
+/// The first version that has a transport, where this one is too old for it.
+pub(super) fn too_old_for(name: &str, version: Version) -> Option<Version> {
+    TRANSPORTS
+        .iter()
+        .find(|(n, _)| *n == name)
+        .and_then(|(_, since)| *since)
+        .filter(|since| version < *since)
+}
+
 fn transport(name: &str, version: Version) -> Option<&'static str> {
     TRANSPORTS
         .iter()

@@ -2,7 +2,7 @@
 
 use super::context::{Tri, Vendor};
 use super::setting::{Rule, Setting, Verdict};
-use super::ucx_values::{is_mem_units, refuse, seconds, switch, unreadable};
+use super::ucx_values::{refuse, seconds, switch, thresholds, unreadable};
 use super::{net_devices, ucx_roce, ucx_tls};
 use crate::report::Status;
 
@@ -22,7 +22,7 @@ pub(super) fn rule(name: &str) -> Rule {
         "UCX_IB_ROCE_LOCAL_SUBNET" => |s| readable(s, ucx_roce::roce_local_subnet),
         "UCX_IB_ADDR_TYPE" => |s| readable(s, ucx_roce::addr_type),
         "UCX_CUDA_IPC_ENABLE_MNNVL" => |s| readable(s, mnnvl),
-        "UCX_CUDA_IPC_ENABLE_GET_ZCOPY" => |s| readable(s, get_zcopy),
+        "UCX_CUDA_IPC_ENABLE_GET_ZCOPY" => get_zcopy,
         "UCX_CUDA_COPY_DMABUF" => |s| readable(s, dmabuf),
         "UCX_MEMTYPE_CACHE" => |s| readable(s, memtype_cache),
         "UCX_IB_PCI_RELAXED_ORDERING" => |s| readable(s, relaxed_ordering),
@@ -139,10 +139,10 @@ fn rndv_thresh(s: &Setting<'_>) -> Verdict {
             "unset: NIXL sets inf itself, as KV by put and get needs",
         );
     };
-    let parts = thresholds(value);
-    if parts.is_empty() || (value.contains(':') && !s.cx.ucx_at_least(1, 17)) {
-        return refuse(s.variable.name, value, "inf");
+    if let Some(verdict) = unreadable(s) {
+        return verdict;
     }
+    let parts = thresholds(value, s.cx);
     if parts.iter().all(|p| is(p, &["inf"])) {
         return Verdict::ok("3.2", format!("{value:?} is what NIXL sets itself"));
     }
@@ -169,27 +169,6 @@ fn rndv_thresh(s: &Setting<'_>) -> Verdict {
         },
         "remove UCX_RNDV_THRESH",
     )
-}
-
-/// The sizes in `8k` or `intra:8k,inter:inf`; none when the value cannot be read.
-fn thresholds(value: &str) -> Vec<&str> {
-    let sizes: Vec<&str> = if value.contains(':') {
-        value
-            .split(',')
-            .map(|part| {
-                part.strip_prefix("intra:")
-                    .or_else(|| part.strip_prefix("inter:"))
-                    .unwrap_or("")
-            })
-            .collect()
-    } else {
-        vec![value]
-    };
-    if sizes.iter().all(|size| is_mem_units(size)) {
-        sizes
-    } else {
-        vec![]
-    }
 }
 
 fn mnnvl(s: &Setting<'_>, value: &str) -> Verdict {
@@ -235,17 +214,30 @@ fn mnnvl(s: &Setting<'_>, value: &str) -> Verdict {
     }
 }
 
-fn get_zcopy(s: &Setting<'_>, value: &str) -> Verdict {
-    if switch(value) == Some(false) && (s.cx.kv_may_stay_in_node() || s.cx.on_mnnvl()) {
-        return Verdict::warn(
+/// The default decides by NVLink, so that it is wrong where there is none.
+fn get_zcopy(s: &Setting<'_>) -> Verdict {
+    if let Some(verdict) = unreadable(s) {
+        return verdict;
+    }
+    let shown = s.value.map_or("unset".to_owned(), |v| format!("{v:?}"));
+    match s.value.and_then(switch) {
+        Some(true) => Verdict::ok("1.4", format!("{shown}: one GPU may read from another")),
+        Some(false) if s.cx.kv_may_stay_in_node() || s.cx.on_mnnvl() => Verdict::warn(
             "1.4",
             format!(
-                "{value:?}: reads from another GPU go through active messages, and vLLM moves KV by reads"
+                "{shown}: reads from another GPU go through active messages, and vLLM moves KV by reads"
             ),
             "remove UCX_CUDA_IPC_ENABLE_GET_ZCOPY; y is right on GPUs joined by PCIe only",
-        );
+        ),
+        None if ucx_tls::reads_crawl(s.cx) => Verdict::warn(
+            "1.4",
+            format!(
+                "{shown}: no NVLink is known between the GPUs, and without it reads from another GPU go through active messages, and vLLM moves KV by reads"
+            ),
+            "write UCX_CUDA_IPC_ENABLE_GET_ZCOPY=y",
+        ),
+        _ => Verdict::ok("1.4", format!("{shown}: it does no harm to KV here")),
     }
-    Verdict::ok("1.4", format!("{value:?} does no harm to KV here"))
 }
 
 fn dmabuf(s: &Setting<'_>, value: &str) -> Verdict {
@@ -547,6 +539,16 @@ mod tests {
                 Fail,
             ),
             ("UCX_RNDV_THRESH", "lots", String::new(), Fail),
+            ("UCX_RNDV_THRESH", "1tb", String::new(), Fail),
+            ("UCX_RNDV_THRESH", "1gb", String::new(), Warn),
+            (
+                "UCX_RNDV_THRESH",
+                "intra:1tb,inter:inf",
+                String::new(),
+                Fail,
+            ),
+            ("UCX_RCACHE_MAX_UNRELEASED", "1tb", String::new(), Fail),
+            ("UCX_RCACHE_MAX_UNRELEASED", "1024", String::new(), Ok),
             (
                 "UCX_IB_ROCE_REACHABILITY_MODE",
                 "local_subnet",
@@ -593,6 +595,31 @@ mod tests {
             ("UCX_SHM_DEVICES", "memory", "internode=no".into(), Warn),
             ("UCX_TCP_BRIDGE_ENABLE", "maybe", String::new(), Fail),
             ("UCX_MAX_RMA_RAILS", "4", String::new(), Ok),
+            (
+                "UCX_CUDA_IPC_ENABLE_GET_ZCOPY",
+                "auto",
+                "internode=no;gpu=8xL40S".into(),
+                Warn,
+            ),
+            (
+                "UCX_CUDA_IPC_ENABLE_GET_ZCOPY",
+                "y",
+                "internode=no;gpu=8xL40S".into(),
+                Ok,
+            ),
+            (
+                "UCX_CUDA_IPC_ENABLE_GET_ZCOPY",
+                "auto",
+                "internode=no".into(),
+                Ok,
+            ),
+            (
+                "UCX_CUDA_IPC_ENABLE_GET_ZCOPY",
+                "off",
+                "internode=no".into(),
+                Warn,
+            ),
+            ("UCX_CUDA_IPC_ENABLE_GET_ZCOPY", "true", String::new(), Fail),
         ];
         for (variable, value, place, expected) in cases {
             assert_eq!(

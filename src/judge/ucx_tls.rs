@@ -2,10 +2,9 @@
 
 use super::context::{Accelerator, Context, Tri, Vendor};
 use super::setting::{STRICTEST_UCX, Setting, Verdict, by_version};
-use super::transports::{Selection, Tls, parse};
-
-/// The list that is right on InfiniBand and RoCE with NVIDIA GPUs.
-const GOOD_LIST: &str = "UCX_TLS=rc_x,rc,cuda_copy,cuda_ipc";
+use super::transports::{Selection, Tls, parse, too_old_for};
+use super::ucx_tls_cures::{Cure, good_fix, good_list};
+use crate::report::Status;
 
 /// Tokens beyond this do not fit the mask that UCX keeps.
 const MASK_BITS: usize = 64;
@@ -31,7 +30,7 @@ fn judge_at(value: &str, cx: &Context) -> Verdict {
             format!(
                 "{value:?} holds no transport: UCX stops with \"The TLs list is empty\" and NIXL gets no backend"
             ),
-            format!("remove UCX_TLS (the default is best), or write {GOOD_LIST}"),
+            good_fix(cx, None),
         ),
         Tls::AllWithMore => Verdict::fail(
             "1.1",
@@ -47,37 +46,57 @@ fn judge_at(value: &str, cx: &Context) -> Verdict {
 /// Everything that is wrong with a list; the gravest decides.
 fn judge_list(value: &str, selection: &Selection, cx: &Context) -> Verdict {
     let list = List::new(selection, cx);
-    let problems: Vec<Verdict> = [
-        list.nothing_enabled(value),
-        list.gpu_memory_unseen(),
-        list.no_rdma(),
-        list.no_active_messages(),
-        list.no_first_contact(),
-        list.no_nvlink(),
-        list.unknown_names(),
-        list.stray_comma(),
-        list.too_long(),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
+    let problems = list.problems();
     let Some(worst) = problems.iter().map(|p| p.status).max() else {
         return Verdict::ok(list.good_rule(), list.what_it_leaves(value));
     };
-    let mut gravest = problems.into_iter().filter(|p| p.status == worst);
-    let Some(mut verdict) = gravest.next() else {
-        return Verdict::ok(list.good_rule(), list.what_it_leaves(value));
+    let gravest: Vec<Problem> = problems.into_iter().filter(|p| p.status == worst).collect();
+    let fix = match gravest.as_slice() {
+        [only] => list.fix(&only.cure),
+        // A cure of one fault leaves the others, so that only a whole list, or none, helps.
+        _ if worst == Status::Fail => good_fix(cx, Some(selection)),
+        several => {
+            let cures: Vec<String> = several.iter().map(|p| list.fix(&p.cure)).collect();
+            cures.join("; ")
+        }
     };
-    for more in gravest {
-        verdict.reason.push_str("; ");
-        verdict.reason.push_str(&more.reason);
+    let reasons: Vec<&str> = gravest.iter().map(|p| p.reason.as_str()).collect();
+    Verdict::bad(
+        worst,
+        gravest.first().map_or("1.1", |p| p.rule),
+        format!("{value:?}: {}", reasons.join("; ")),
+        fix,
+    )
+}
+
+/// One thing that is wrong with a list.
+pub(super) struct Problem {
+    pub(super) status: Status,
+    rule: &'static str,
+    reason: String,
+    cure: Cure,
+}
+
+impl Problem {
+    fn fail(rule: &'static str, reason: impl Into<String>, cure: Cure) -> Self {
+        Self {
+            status: Status::Fail,
+            rule,
+            reason: reason.into(),
+            cure,
+        }
     }
-    verdict.reason = format!("{value:?}: {}", verdict.reason);
-    verdict
+
+    fn warn(rule: &'static str, reason: impl Into<String>, cure: Cure) -> Self {
+        Self {
+            status: Status::Warn,
+            ..Self::fail(rule, reason, cure)
+        }
+    }
 }
 
 /// A list in its place.
-struct List<'a> {
+pub(super) struct List<'a> {
     chosen: &'a Selection,
     cx: &'a Context,
     /// RDMA data transports that exist on the ports of this pod.
@@ -85,7 +104,7 @@ struct List<'a> {
 }
 
 impl<'a> List<'a> {
-    fn new(chosen: &'a Selection, cx: &'a Context) -> Self {
+    pub(super) fn new(chosen: &'a Selection, cx: &'a Context) -> Self {
         let vendors = cx.vendors();
         let rdma = ["rc_mlx5", "rc_verbs", "dc_mlx5", "srd"]
             .into_iter()
@@ -97,6 +116,35 @@ impl<'a> List<'a> {
             })
             .collect();
         Self { chosen, cx, rdma }
+    }
+
+    pub(super) fn problems(&self) -> Vec<Problem> {
+        [
+            self.nothing_enabled(),
+            self.gpu_memory_unseen(),
+            self.no_rdma(),
+            self.no_active_messages(),
+            self.no_first_contact(),
+            self.no_nvlink(),
+            self.slow_reads(),
+            self.unknown_names(),
+            self.stray_comma(),
+            self.too_long(),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+
+    fn fix(&self, cure: &Cure) -> String {
+        match cure {
+            Cure::Do(what) => what.clone(),
+            Cure::GoodList => good_fix(self.cx, Some(self.chosen)),
+            Cure::WithGoodList(what) => match good_list(self.cx, Some(self.chosen)) {
+                Some(list) => what(&format!("UCX_TLS={list}")),
+                None => good_fix(self.cx, Some(self.chosen)),
+            },
+        }
     }
 
     fn has(&self, transport: &str) -> bool {
@@ -120,15 +168,19 @@ impl<'a> List<'a> {
         self.lacks(self.cx.detectors()).is_none()
     }
 
-    /// GPU to GPU without the NIC.
-    fn gpu_to_gpu(&self) -> bool {
-        let transports: &[&str] = match self.cx.accelerator {
+    /// The transports from GPU to GPU without the NIC, by accelerator.
+    fn direct(&self) -> &'static [&'static str] {
+        match self.cx.accelerator {
             Accelerator::Nvidia => &["cuda_ipc"],
             Accelerator::Intel => &["ze_ipc"],
             Accelerator::Amd => &["rocm_ipc"],
             Accelerator::Unknown => &["cuda_ipc", "ze_ipc", "rocm_ipc"],
-        };
-        self.lacks(transports).is_none()
+        }
+    }
+
+    /// GPU to GPU without the NIC.
+    fn gpu_to_gpu(&self) -> bool {
+        self.lacks(self.direct()).is_none()
     }
 
     fn on_efa(&self) -> bool {
@@ -141,25 +193,27 @@ impl<'a> List<'a> {
         self.cx.on_mnnvl() && self.has("cuda_ipc")
     }
 
-    fn nothing_enabled(&self, value: &str) -> Option<Verdict> {
+    fn nothing_enabled(&self) -> Option<Problem> {
         (self.chosen.data.is_empty()).then(|| {
-            Verdict::fail(
+            Problem::fail(
                 "1.2",
                 format!(
                     "no name in it is a transport that can carry data ({}), so UCX stops with \"no usable transports/devices\"",
                     if self.chosen.unknown.is_empty() {
-                        format!("{value:?} names helpers of the first contact only")
+                        "helpers of the first contact only".to_owned()
                     } else {
                         format!("unknown: {}", quoted(&self.chosen.unknown))
                     }
                 ),
-                format!("write {GOOD_LIST}; names are case-sensitive, with commas and no blanks between them"),
+                Cure::WithGoodList(|list| {
+                    format!("write {list}, or remove UCX_TLS; names are case-sensitive, with commas and no blanks between them")
+                }),
             )
         })
     }
 
     /// R1.
-    fn gpu_memory_unseen(&self) -> Option<Verdict> {
+    fn gpu_memory_unseen(&self) -> Option<Problem> {
         if self.cx.host_buffers || self.chosen.data.is_empty() {
             return None;
         }
@@ -169,21 +223,29 @@ impl<'a> List<'a> {
         } else {
             ""
         };
-        Some(Verdict::fail(
+        Some(Problem::fail(
             "R1",
             format!(
                 "{needed} is not enabled, so UCX takes GPU memory for host memory and NIXL refuses to register it{but}"
             ),
-            if self.chosen.negated {
-                format!("do not forbid {needed}; removing UCX_TLS is best")
-            } else {
-                format!("add {needed} to the list, or remove UCX_TLS")
-            },
+            self.enable(needed),
         ))
     }
 
+    fn enable(&self, transport: &str) -> Cure {
+        Cure::Do(
+            if let Some(since) = too_old_for(transport, self.cx.ucx.unwrap_or(STRICTEST_UCX)) {
+                format!("use UCX {since} or later, which knows {transport}")
+            } else if self.chosen.negated {
+                format!("do not forbid {transport}; removing UCX_TLS is best")
+            } else {
+                format!("add {transport} to the list, or remove UCX_TLS")
+            },
+        )
+    }
+
     /// R2, R3 and R7, with R6 as the way out.
-    fn no_rdma(&self) -> Option<Verdict> {
+    fn no_rdma(&self) -> Option<Problem> {
         if !self.rdma.is_empty() || self.chosen.data.is_empty() || self.carried_by_mnnvl() {
             return None;
         }
@@ -197,122 +259,131 @@ impl<'a> List<'a> {
             return None;
         }
         if self.cx.host_buffers {
-            return Some(Verdict::warn(
+            return Some(Problem::warn(
                 "R2",
                 "no RDMA transport is enabled and KV buffers are in host memory: a deliberate choice that moves KV over TCP (inside a node over shared memory), far below the speed of RDMA",
-                format!(
-                    "write {GOOD_LIST} and keep the KV buffers on the GPU, if the nodes have RDMA"
-                ),
+                Cure::WithGoodList(|list| {
+                    format!(
+                        "write {list} and keep the KV buffers on the GPU, if the nodes have RDMA"
+                    )
+                }),
             ));
         }
         if self.has_ud() && crossing && self.cx.vendors().is_none_or(|v| !v.is_empty()) {
-            return Some(Verdict::warn(
+            return Some(Problem::warn(
                 "R3",
                 "ud is the only RDMA transport that can carry data; it has no direct put or get, so KV is copied through the CPU",
                 if self.on_efa() {
-                    "add srd, or select the LIBFABRIC backend".to_owned()
+                    Cure::act("add srd, or select the LIBFABRIC backend")
                 } else {
-                    format!("add rc: {GOOD_LIST}")
+                    Cure::WithGoodList(|list| format!("add rc: {list}"))
                 },
             ));
         }
         if crossing && self.has("cuda_ipc") && self.has("tcp") && self.cx.mnnvl == Tri::Unknown {
-            return Some(Verdict::warn(
+            return Some(Problem::warn(
                 "R6",
                 "no RDMA transport is enabled: right where NVLink joins the nodes (GB200, GB300 with a ComputeDomain), which is not known; anywhere else KV goes over TCP",
-                format!("claim a ComputeDomain on both roles, or write {GOOD_LIST}"),
+                Cure::WithGoodList(|list| {
+                    format!("claim a ComputeDomain on both roles, or write {list}")
+                }),
             ));
         }
         Some(self.no_rdma_fail(crossing))
     }
 
-    fn no_rdma_fail(&self, crossing: bool) -> Verdict {
+    fn no_rdma_fail(&self, crossing: bool) -> Problem {
         let named: Vec<&str> = ["rc_mlx5", "rc_verbs", "dc_mlx5", "srd"]
             .into_iter()
             .filter(|t| self.has(t))
             .collect();
         if self.cx.vendors().is_some_and(|v| v.is_empty()) {
-            return Verdict::fail(
+            return Problem::fail(
                 "R2",
                 "no RDMA port of the pod is ACTIVE, and nothing else in it is fast between nodes",
-                if self.cx.on_mnnvl() {
+                Cure::act(if self.cx.on_mnnvl() {
                     "allow cuda_ipc, which uses NVLink between nodes"
                 } else {
                     "give the pod an RDMA device; without one KV between nodes goes over TCP at best"
-                },
+                }),
             );
         }
         if !named.is_empty() {
-            return Verdict::fail(
+            return Problem::fail(
                 "R7",
                 format!(
                     "{} do not exist on the RDMA ports of this pod ({}), so no RDMA transport is left",
                     named.join(" and "),
                     ports(self.cx)
                 ),
-                if self.on_efa() {
-                    "on EFA select the LIBFABRIC backend, or remove UCX_TLS".to_owned()
-                } else {
-                    "remove UCX_TLS, or name rc (it takes whatever the NIC has) together with cuda_copy".to_owned()
-                },
+                Cure::GoodList,
             );
         }
         if !crossing {
-            return Verdict::fail(
+            let direct = self.lacks(self.direct()).unwrap_or("cuda_ipc");
+            return Problem::fail(
                 "1.3",
-                "neither RDMA nor NVLink (cuda_ipc) is enabled, so KV between the workers of the node is copied through the CPU",
-                "add cuda_ipc, or remove UCX_TLS",
+                format!(
+                    "neither RDMA nor a direct way between GPUs ({direct}) is enabled, so KV between the workers of the node is copied through the CPU"
+                ),
+                self.enable(direct),
             );
         }
-        Verdict::fail(
+        if self.chosen.negated {
+            return Problem::fail(
+                "R2",
+                "every RDMA transport is forbidden, so KV between nodes goes over TCP",
+                Cure::act("remove UCX_TLS; the default uses RDMA where it is there"),
+            );
+        }
+        Problem::fail(
             "R2",
-            if self.chosen.negated {
-                "every RDMA transport is forbidden, so KV between nodes goes over TCP"
-            } else {
-                "no RDMA transport (rc, dc, srd) is enabled, so KV between nodes goes over TCP"
-            },
-            match self.chosen.negated {
-                true => "remove UCX_TLS; the default uses RDMA where it is there".to_owned(),
-                false => format!("write {GOOD_LIST}, or remove UCX_TLS"),
-            },
+            "no RDMA transport (rc, dc, srd) is enabled, so KV between nodes goes over TCP",
+            Cure::GoodList,
         )
     }
 
     /// R4. Shared-memory transports do not count: NIXL asks for peer error handling, which they refuse.
-    fn no_active_messages(&self) -> Option<Verdict> {
+    fn no_active_messages(&self) -> Option<Problem> {
         let carries = self.has("tcp") || self.has_ud() || !self.rdma.is_empty();
         if carries || self.chosen.data.is_empty() {
             return None;
         }
-        Some(Verdict::fail(
+        Some(Problem::fail(
             "R4",
             "no transport for active messages between pods is enabled (rc, dc, ud, srd or tcp), so UCX cannot make an endpoint",
-            if self.cx.on_mnnvl() {
-                "write UCX_TLS=cuda_copy,cuda_ipc,tcp".to_owned()
-            } else {
-                format!("write {GOOD_LIST}")
-            },
+            Cure::GoodList,
         ))
     }
 
     /// R8.
-    fn no_first_contact(&self) -> Option<Verdict> {
+    fn no_first_contact(&self) -> Option<Problem> {
         let only_rc = !self.rdma.is_empty() && self.rdma.iter().all(|t| t.starts_with("rc_"));
-        let helper = self.has_ud() || self.chosen.auxiliary.iter().any(|t| t.starts_with("ud_"));
-        (only_rc && !helper && !self.carried_by_mnnvl()).then(|| {
-            Verdict::fail(
+        if !only_rc || self.has_ud() || self.ud_helps() || self.carried_by_mnnvl() {
+            return None;
+        }
+        let rc = self.rdma.join(" and ");
+        Some(if self.chosen.negated {
+            Problem::fail(
                 "R8",
                 format!(
-                    "{} by its real name brings no ud transport for the first contact, so no connection can be made",
-                    self.rdma.join(" and ")
+                    "ud is forbidden for the first contact too, which {rc} needs, so no connection can be made"
                 ),
-                "write the alias rc (or rc_x, rc_v), which brings ud along",
+                Cure::act("do not forbid ud:aux; removing UCX_TLS is best"),
+            )
+        } else {
+            Problem::fail(
+                "R8",
+                format!(
+                    "{rc} by its real name brings no ud transport for the first contact, so no connection can be made"
+                ),
+                Cure::act("write the alias rc (or rc_x, rc_v), which brings ud along"),
             )
         })
     }
 
     /// R5.
-    fn no_nvlink(&self) -> Option<Verdict> {
+    fn no_nvlink(&self) -> Option<Problem> {
         if self.gpu_to_gpu()
             || self.cx.host_buffers
             || !self.has("cuda_copy")
@@ -321,57 +392,73 @@ impl<'a> List<'a> {
             return None;
         }
         if self.cx.on_mnnvl() {
-            return Some(Verdict::warn(
+            return Some(Problem::warn(
                 "R5",
                 "cuda_ipc is off, which turns NVLink between nodes off: KV falls to the NIC",
-                "allow cuda_ipc, or remove UCX_TLS",
+                Cure::act("allow cuda_ipc, or remove UCX_TLS"),
             ));
         }
         self.cx.kv_may_stay_in_node().then(|| {
-            Verdict::warn(
+            Problem::warn(
                 "R5",
                 "cuda_ipc is off, so KV between workers of one node loops through the NIC instead of NVLink",
-                "allow cuda_ipc, or remove UCX_TLS",
+                Cure::act("allow cuda_ipc, or remove UCX_TLS"),
+            )
+        })
+    }
+
+    /// 1.4.
+    fn slow_reads(&self) -> Option<Problem> {
+        (self.has("cuda_ipc") && self.sees_gpu_memory() && reads_crawl(self.cx)).then(|| {
+            Problem::warn(
+                "1.4",
+                "no NVLink is known between the GPUs, and without it cuda_ipc offers no reads: KV that vLLM reads inside the node goes through active messages, unless UCX_CUDA_IPC_ENABLE_GET_ZCOPY=y is set",
+                Cure::act("set UCX_CUDA_IPC_ENABLE_GET_ZCOPY=y"),
             )
         })
     }
 
     /// Forbidding what does not exist is harmless.
-    fn unknown_names(&self) -> Option<Verdict> {
+    fn unknown_names(&self) -> Option<Problem> {
         (!self.chosen.unknown.is_empty() && !self.chosen.negated && !self.chosen.data.is_empty())
             .then(|| {
-                Verdict::warn(
+                Problem::warn(
                     "1.2",
                     format!(
                         "{} is no transport of UCX and is skipped with a warning (names are exact: no blanks, no capitals)",
                         quoted(&self.chosen.unknown)
                     ),
-                    format!("remove or correct {}", quoted(&self.chosen.unknown)),
+                    Cure::act(format!("remove or correct {}", quoted(&self.chosen.unknown))),
                 )
             })
     }
 
-    fn stray_comma(&self) -> Option<Verdict> {
+    fn stray_comma(&self) -> Option<Problem> {
         self.chosen.stray_comma.then(|| {
-            Verdict::warn(
+            Problem::warn(
                 "1.1",
                 "a leading or doubled comma is an empty name, about which UCX 1.22 and later warn",
-                "remove the stray comma",
+                Cure::act("remove the stray comma"),
             )
         })
     }
 
-    fn too_long(&self) -> Option<Verdict> {
+    fn too_long(&self) -> Option<Problem> {
         (self.chosen.tokens > MASK_BITS).then(|| {
-            Verdict::warn(
+            Problem::warn(
                 "1.1",
                 format!(
                     "{} names are more than the {MASK_BITS} that UCX keeps track of",
                     self.chosen.tokens
                 ),
-                "name each transport once",
+                Cure::act("name each transport once"),
             )
         })
+    }
+
+    /// ud may make the first contact.
+    fn ud_helps(&self) -> bool {
+        self.chosen.auxiliary.iter().any(|t| t.starts_with("ud_"))
     }
 
     fn good_rule(&self) -> &'static str {
@@ -397,16 +484,33 @@ impl<'a> List<'a> {
             out.push_str(", recognises GPU memory");
         }
         if self.gpu_to_gpu() {
-            out.push_str(", and uses NVLink inside a node");
+            out.push_str(match self.cx.nvswitch() {
+                Tri::No => ", and reaches the other GPUs of a node directly",
+                Tri::Yes | Tri::Unknown => ", and uses NVLink inside a node",
+            });
         }
         if self.chosen.negated && self.has("rc_verbs") && !self.has_ud() {
-            out.push_str("; ud stays for the first contact");
+            out.push_str(if self.ud_helps() {
+                "; ud stays for the first contact"
+            } else {
+                "; ud is gone, for the first contact too"
+            });
         }
         if self.has("gdr_copy") && !self.chosen.negated {
             out.push_str("; gdr_copy may be absent, which costs one warning and nothing else");
         }
         out
     }
+}
+
+/// KV may stay in a node whose GPUs have no NVLink, so that `cuda_ipc` offers no zero-copy get by default. One GPU alone
+/// says nothing about the links of the node.
+pub(super) fn reads_crawl(cx: &Context) -> bool {
+    cx.nvswitch() == Tri::No
+        && cx.gpu_count() != Some(1)
+        && cx.kv_may_stay_in_node()
+        && !cx.on_mnnvl()
+        && !cx.host_buffers
 }
 
 /// Whether ports of this vendor offer the transport. A name that says nothing may be any vendor.
@@ -464,6 +568,31 @@ mod tests {
             ("rc_mlx5,cuda_copy", "", Fail, "R8"),
             ("rc_verbs,cuda_copy,ud:aux", "", Ok, "R1-R7"),
             ("^ud,ud:aux", "", Ok, "R1-R7"),
+            ("^ud,ud:aux", "nics=bnxt_re0:1/Ethernet/ACTIVE", Fail, "R8"),
+            ("^ud,ud:aux,dc", "", Fail, "R8"),
+            (
+                "cuda_copy,cuda_ipc,tcp",
+                "internode=no;gpu=8xL40S",
+                Warn,
+                "1.4",
+            ),
+            (
+                "rc,cuda_copy,cuda_ipc",
+                "internode=no;gpu=8xH100",
+                Warn,
+                "1.4",
+            ),
+            ("^tcp", "internode=no;gpu=8xH100", Warn, "1.4"),
+            ("all", "internode=no;gpu=8xL40S", Ok, "R9"),
+            ("cuda_copy,cuda_ipc,tcp", "internode=no", Ok, "R1-R7"),
+            (
+                "cuda_copy,cuda_ipc,tcp",
+                "internode=no;gpu=1xL40S",
+                Ok,
+                "R1-R7",
+            ),
+            ("rc,cuda_copy,cuda_ipc", "gpu=8xL40S", Ok, "R1-R7"),
+            ("rc,cuda_copy", "internode=no;gpu=8xL40S", Warn, "R5"),
             ("cuda_copy,cuda_ipc,tcp", "mnnvl=yes", Ok, "R6"),
             ("cuda_copy,cuda_ipc,tcp", "mnnvl=unknown", Warn, "R6"),
             ("cuda_copy,cuda_ipc", "mnnvl=yes", Fail, "R4"),
@@ -508,6 +637,93 @@ mod tests {
             "{got:?}"
         );
         assert!(got.carries_kv && got.fix.is_some());
+    }
+
+    #[test]
+    fn the_way_out_leads_out_of_everything() {
+        for (value, place, fix) in [
+            (
+                "tcp",
+                "",
+                "write UCX_TLS=rc_x,rc,cuda_copy,cuda_ipc, or remove UCX_TLS",
+            ),
+            (
+                "rc_x,cuda_copy",
+                "nics=bnxt_re0:1/Ethernet/ACTIVE",
+                "write UCX_TLS=rc,cuda_copy,cuda_ipc, or remove UCX_TLS",
+            ),
+            (
+                "tcp",
+                "mnnvl=yes",
+                "write UCX_TLS=cuda_copy,cuda_ipc,tcp, or remove UCX_TLS",
+            ),
+            (
+                "sm",
+                "internode=no;nics=none",
+                "write UCX_TLS=cuda_copy,cuda_ipc,tcp, or remove UCX_TLS",
+            ),
+            (
+                "tcp",
+                "nics=none",
+                "remove UCX_TLS, and give the pod an RDMA device; without one KV between nodes goes over TCP at best",
+            ),
+            (
+                "rc,tcp",
+                "efa=yes",
+                "remove UCX_TLS, and select the LIBFABRIC backend on EFA",
+            ),
+            (
+                "rc,cuda_ipc",
+                "",
+                "add cuda_copy to the list, or remove UCX_TLS",
+            ),
+            (
+                "cuda_copy,cuda_ipc,tcp",
+                "internode=no;gpu=8xL40S",
+                "set UCX_CUDA_IPC_ENABLE_GET_ZCOPY=y",
+            ),
+            (
+                ",rc,nonsense,cuda_copy",
+                "ucx=1.23",
+                "remove or correct \"nonsense\"; remove the stray comma",
+            ),
+        ] {
+            let got = at(value, place);
+            assert_eq!(got.fix.as_deref(), Some(fix), "{value:?} at {place:?}");
+        }
+        for (accelerator, value, list) in [
+            (Accelerator::Intel, "tcp", "UCX_TLS=rc_x,rc,ze_copy,ze_ipc,"),
+            (
+                Accelerator::Amd,
+                "tcp",
+                "UCX_TLS=rc_x,rc,rocm_copy,rocm_ipc,",
+            ),
+            (
+                Accelerator::Unknown,
+                "ze_ipc,tcp",
+                "UCX_TLS=rc_x,rc,ze_copy,ze_ipc,",
+            ),
+        ] {
+            let cx = Context {
+                accelerator,
+                ..Context::default()
+            };
+            let got = judge("UCX_TLS", Some(value), &cx);
+            let fix = got.fix.unwrap_or_default();
+            assert!(fix.contains(list), "{value}: {fix}");
+        }
+    }
+
+    #[test]
+    fn what_becomes_of_ud_is_said_as_it_is() {
+        for (value, ud) in [
+            ("^ud", "ud stays for the first contact"),
+            ("^ud,ud:aux", "ud is gone, for the first contact too"),
+        ] {
+            let got = at(value, "");
+            assert!(got.reason.contains(ud), "{value}: {got:?}");
+        }
+        assert!(!at("^tcp", "").reason.contains("; ud"));
     }
 
     #[test]

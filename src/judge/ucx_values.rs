@@ -70,18 +70,36 @@ pub(super) fn seconds(value: &str) -> Option<f64> {
     Some(number.parse::<f64>().ok()? * scale)
 }
 
-/// Bytes, `inf` or `auto`.
-pub(super) fn is_mem_units(value: &str) -> bool {
+/// Whole bytes, `inf` or `auto`; `scanf` takes a sign.
+fn is_mem_units(value: &str) -> bool {
     let lower = value.to_ascii_lowercase();
     if matches!(lower.as_str(), "inf" | "auto") {
         return true;
     }
-    let (number, unit) = split_number(&lower);
-    number.parse::<f64>().is_ok()
-        && matches!(
-            unit,
-            "" | "b" | "k" | "kb" | "m" | "mb" | "g" | "gb" | "t" | "tb"
-        )
+    let sign = lower.strip_prefix(['-', '+']).unwrap_or(&lower);
+    let (number, unit) = split_number(sign);
+    number.parse::<u64>().is_ok() && matches!(unit, "" | "b" | "k" | "kb" | "m" | "mb" | "g" | "gb")
+}
+
+/// The sizes in `8k` or `intra:8k,inter:inf`; none when the value cannot be read.
+pub(super) fn thresholds<'a>(value: &'a str, cx: &Context) -> Vec<&'a str> {
+    let sizes: Vec<&str> = if value.contains(':') && cx.ucx_at_least(1, 17) {
+        value
+            .split(',')
+            .map(|part| {
+                part.strip_prefix("intra:")
+                    .or_else(|| part.strip_prefix("inter:"))
+                    .unwrap_or("")
+            })
+            .collect()
+    } else {
+        vec![value]
+    };
+    if sizes.iter().all(|size| is_mem_units(size)) {
+        sizes
+    } else {
+        vec![]
+    }
 }
 
 fn split_number(value: &str) -> (&str, &str) {
@@ -104,6 +122,7 @@ fn readable(kind: ValueKind, value: &str, cx: &Context) -> bool {
         ValueKind::UintAuto => is_uint(value) || any(&["inf", "auto"]),
         ValueKind::Fraction => value.parse::<f64>().is_ok() || any(&["inf", "auto"]),
         ValueKind::MemUnits => is_mem_units(value),
+        ValueKind::Threshold => !thresholds(value, cx).is_empty(),
         ValueKind::Time => seconds(value).is_some(),
         ValueKind::Enum(words) => any(words),
         _ => true,
@@ -137,6 +156,7 @@ fn expected(kind: ValueKind) -> String {
         ValueKind::UintAuto => "a number, inf or auto".to_owned(),
         ValueKind::Fraction => "a decimal number".to_owned(),
         ValueKind::MemUnits => "a size such as 64k, or inf or auto".to_owned(),
+        ValueKind::Threshold => "inf, or a size such as 64k".to_owned(),
         ValueKind::Time => "a duration such as 20s".to_owned(),
         ValueKind::Enum(words) => format!("one of {}", words.join(", ")),
         _ => "a valid value".to_owned(),
@@ -215,6 +235,22 @@ mod tests {
             (ValueKind::Uint, "auto", false),
             (ValueKind::MemUnits, "64K", true),
             (ValueKind::MemUnits, "64q", false),
+            (ValueKind::MemUnits, "8192", true),
+            (ValueKind::MemUnits, "1gb", true),
+            (ValueKind::MemUnits, "1GB", true),
+            (ValueKind::MemUnits, "1tb", false),
+            (ValueKind::MemUnits, "1t", false),
+            (ValueKind::MemUnits, "1.5g", false),
+            (ValueKind::MemUnits, "8 k", false),
+            (ValueKind::MemUnits, "k", false),
+            (ValueKind::MemUnits, "", false),
+            (ValueKind::MemUnits, "AUTO", true),
+            (ValueKind::Threshold, "inf", true),
+            (ValueKind::Threshold, "intra:8k,inter:inf", true),
+            (ValueKind::Threshold, "inter:8k", true),
+            (ValueKind::Threshold, "intra:1tb,inter:inf", false),
+            (ValueKind::Threshold, "8k,inter:inf", false),
+            (ValueKind::Threshold, "host:8k", false),
             (ValueKind::Time, "300ms", true),
             (ValueKind::Time, "5h", false),
             (ValueKind::Enum(&["route"]), "ROUTE", true),
@@ -227,5 +263,6 @@ mod tests {
             ..Context::default()
         };
         assert!(!readable(ValueKind::Bool, "on", &old));
+        assert!(!readable(ValueKind::Threshold, "intra:8k", &old));
     }
 }
