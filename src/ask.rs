@@ -76,6 +76,8 @@ pub enum Kind {
     },
     /// A function of the prelude that frames its answer itself, because it has more ways to fail.
     Framed(&'static str),
+    /// Never read by the probe: what a person may paste, in the words of the tool that printed it.
+    Pasted,
 }
 
 /// What must be there for a question to arise.
@@ -412,6 +414,87 @@ efa mana_ib ionic_rdma erdma rdma_rxe siw xpmem knem udmabuf" }, 8 * KB, Nothing
 const STATUS_LINES: &str =
     "^(Uid|Gid|Cap[A-Z][a-z]+|NoNewPrivs|Seccomp|Cpus_allowed_list|Mems_allowed_list):";
 
+macro_rules! pasted {
+    ($($(#[$doc:meta])* $name:ident = $id:literal, $shown:literal, $max:expr, $why:literal;)*) => {
+        $($(#[$doc])* pub static $name: Ask = ask($id, $shown, Kind::Pasted, $max, Nothing, $why);)*
+
+        /// Outputs that only a person hands in. No script contains them.
+        pub static PASTED: &[&Ask] = &[$(&$name),*];
+    };
+}
+
+pasted! {
+    /// GID tables of MLNX_OFED.
+    SHOW_GIDS = "show-gids", "show_gids", 64 * KB, "which GIDs are RoCE v2, and with which address";
+    /// Network interfaces of RDMA ports.
+    IBDEV2NETDEV = "ibdev2netdev", "ibdev2netdev", 32 * KB, "which network interface belongs to which RDMA device";
+    /// Ports as infiniband-diags shows them from sysfs.
+    IBSTATUS = "ibstatus", "ibstatus", 64 * KB, "state, rate and link layer of every port";
+    /// Names that libibverbs offers.
+    IBV_DEVICES = "ibv-devices", "ibv_devices", 16 * KB, "which devices the verbs library knows";
+    /// Limit of a shell on locked memory.
+    ULIMIT = "ulimit", "ulimit -l", 8 * KB, "RLIMIT_MEMLOCK decides how much memory can be registered";
+    /// Modules of a host.
+    LSMOD = "lsmod", "lsmod", 64 * KB, "GPU memory can be registered through nvidia_peermem or through dmabuf";
+    /// The whole query of nvidia-smi.
+    SMI_Q = "smi-q", "nvidia-smi -q", 1024 * KB, "fabric state of every GPU, and fields that could not be read";
+    /// Either output of ucx_info, or both.
+    UCX_INFO = "ucx-info", "ucx_info", 256 * KB, "version, build and transports of a UCX";
+    /// A log of NCCL.
+    NCCL_LOG = "nccl-log", "log of NCCL", 1024 * KB, "which network NCCL chose, and what the channels use";
+    /// A log of UCX.
+    UCX_LOG = "ucx-log", "log of UCX", 1024 * KB, "what UCX refused, and which lanes it uses";
+    /// A log of the kernel.
+    DMESG = "dmesg", "dmesg", 1024 * KB, "faults that drivers report";
+}
+
+/// Words that people use for outputs, beside the ids and the tools' own names.
+const PASTE_NAMES: &[(&str, &Ask)] = &[
+    ("topo", &NVIDIA_SMI_TOPO),
+    ("nvlink", &NVIDIA_SMI_NVLINK),
+    ("smi", &SMI_Q),
+    ("nvidia-smi", &SMI_Q),
+    ("nvidia-smi-q", &SMI_Q),
+    ("fabric", &NVIDIA_SMI_FABRIC),
+    ("gpus", &NVIDIA_SMI_QUERY),
+    ("devinfo", &IBV_DEVINFO),
+    ("rdma", &RDMA_LINK),
+    ("gids", &SHOW_GIDS),
+    ("modules", &LSMOD),
+    ("memlock", &ULIMIT),
+    ("ucx-info-v", &UCX_INFO_VERSION),
+    ("ucx-info-d", &UCX_INFO_DEVICES),
+    ("fi-info", &FI_INFO_EFA),
+    ("nccl", &NCCL_LOG),
+    ("ucx", &UCX_LOG),
+    ("df", &SHM),
+    ("shm", &SHM),
+    ("env", &ENVIRONMENT),
+    ("environ", &ENVIRONMENT),
+    ("environment", &ENVIRONMENT),
+    ("limits", &LIMITS),
+    ("status", &STATUS),
+    ("uname", &KERNEL),
+    ("ip", &IP_ADDR),
+    ("addr", &IP_ADDR),
+    ("pip", &PYTHON_PACKAGES),
+];
+
+/// The ask that a pasted output answers, by the name of the tool, a short word for it, or an id. Underscores, blanks and
+/// capitals do not matter: `ibv_devinfo`, `nvidia-smi topo -m`, `show_gids`.
+pub fn for_paste(name: &str) -> Option<&'static Ask> {
+    let plain = |text: &str| text.trim().to_ascii_lowercase().replace(['_', ' '], "-");
+    let name = plain(name);
+    PASTE_NAMES
+        .iter()
+        .find(|(word, _)| *word == name)
+        .map(|(_, ask)| *ask)
+        .or_else(|| {
+            let known = |ask: &&&Ask| ask.id == name || plain(ask.shown_as) == name;
+            PASTED.iter().chain(ALL).find(known).copied()
+        })
+}
+
 /// The ask with this id.
 pub fn by_id(id: &str) -> Option<&'static Ask> {
     ALL.iter().copied().find(|ask| ask.id == id)
@@ -433,6 +516,45 @@ mod tests {
                 "{id}"
             );
         }
+    }
+
+    #[test]
+    fn people_find_the_ask_they_mean() {
+        for (word, id) in [
+            ("topo", "nvidia-smi-topo"),
+            ("nvidia-smi topo -m", "nvidia-smi-topo"),
+            ("nvlink", "nvidia-smi-nvlink"),
+            ("smi-q", "smi-q"),
+            ("ibstat", "ibstat"),
+            ("ibstatus", "ibstatus"),
+            ("ibv_devinfo", "ibv-devinfo"),
+            ("ibdev2netdev", "ibdev2netdev"),
+            ("show_gids", "show-gids"),
+            ("lsmod", "lsmod"),
+            ("ulimit", "ulimit"),
+            ("ulimit -l", "ulimit"),
+            ("ucx_info", "ucx-info"),
+            ("ucx_info -d", "ucx-info-devices"),
+            ("nccl", "nccl-log"),
+            ("UCX", "ucx-log"),
+            ("dmesg", "dmesg"),
+            ("df", "shm"),
+            ("environ", "environment"),
+            ("rdma-ports", "rdma-ports"),
+        ] {
+            assert_eq!(for_paste(word).map(|ask| ask.id), Some(id), "{word}");
+        }
+        assert_eq!(for_paste("ls"), None);
+    }
+
+    #[test]
+    fn no_script_holds_what_is_pasted() {
+        let read: BTreeSet<_> = ALL.iter().map(|ask| ask.id).collect();
+        for ask in PASTED {
+            assert_eq!(ask.kind, Kind::Pasted);
+            assert!(!read.contains(ask.id), "{}", ask.id);
+        }
+        assert!(ALL.iter().all(|ask| ask.kind != Kind::Pasted));
     }
 
     #[test]

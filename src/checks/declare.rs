@@ -109,6 +109,16 @@ pub enum Subsystem {
     Kubernetes,
     /// RDMA devices and ports (RDMA).
     Rdma,
+    /// GPUs, NVLink, GPUDirect and PCIe (GPU).
+    Gpu,
+    /// The UCX in use (UCX).
+    Ucx,
+    /// NIXL and its backends (NIXL).
+    Nixl,
+    /// NCCL (NCCL).
+    Nccl,
+    /// Locked and shared memory (MEM).
+    Memory,
 }
 
 impl Subsystem {
@@ -118,6 +128,11 @@ impl Subsystem {
             Self::Env => "ENV",
             Self::Kubernetes => "K8S",
             Self::Rdma => "RDMA",
+            Self::Gpu => "GPU",
+            Self::Ucx => "UCX",
+            Self::Nixl => "NIXL",
+            Self::Nccl => "NCCL",
+            Self::Memory => "MEM",
         }
     }
 }

@@ -4,6 +4,7 @@
 //! `explain`, the schema's list of ids) is derived from the table.
 
 pub mod declare;
+mod live;
 pub mod scope;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -26,7 +27,7 @@ macro_rules! checks {
 }
 
 checks! {
-    rdma::{ ib_devices, ib_link },
+    rdma::{ device_not_granted, ib_devices, ib_link, ibv_devinfo, port_not_ready, port_without_link },
     env::{
         input,
         variables,
@@ -72,6 +73,15 @@ pub fn find(id_or_name: &str) -> Option<&'static Check> {
 pub fn run(inventory: &Inventory, snapshots: &[Snapshot]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let input = Target::input(inventory.inputs.join(" "));
+    let containers: Vec<(Target, Container<'_>)> = snapshots
+        .iter()
+        .map(|snapshot| {
+            (
+                container_target(inventory, snapshot),
+                Container::parse(snapshot),
+            )
+        })
+        .collect();
     let mut record = |check: &'static Check, order: usize, target: &Target, outcome: Outcome| {
         let drafts = match outcome {
             Ok(drafts) => drafts,
@@ -115,10 +125,8 @@ pub fn run(inventory: &Inventory, snapshots: &[Snapshot]) -> Vec<Finding> {
                 }
             }
             Run::Container(run) => {
-                for snapshot in snapshots {
-                    let container = Container::parse(snapshot);
-                    let target = container_target(inventory, snapshot);
-                    record(check, order, &target, run(&container));
+                for (target, container) in &containers {
+                    record(check, order, target, run(container));
                 }
             }
         }

@@ -1,15 +1,16 @@
 //! Shared by the tests of the checks: facts from a few lines, and what the whole pipeline makes of them.
 
 use super::{Container, Outcome};
-use crate::ask::Ask;
+use crate::ask::{self, Ask};
 use crate::manifest::{self, Text, view};
+use crate::observed::Skip;
 use crate::report::{Report, Status};
 use crate::snapshot::{Answer, Place, Snapshot};
 use crate::source::SourceFile;
 use std::sync::Arc;
 
 /// A recorded container with these answers.
-pub(crate) fn container(role: &str, answers: &[(&Ask, &str)]) -> Snapshot {
+pub(crate) fn container<T: AsRef<str>>(role: &str, answers: &[(&Ask, T)]) -> Snapshot {
     let place = Place {
         kind: crate::snapshot::PlaceKind::Pod,
         workload: None,
@@ -21,7 +22,7 @@ pub(crate) fn container(role: &str, answers: &[(&Ask, &str)]) -> Snapshot {
     };
     let answers = answers
         .iter()
-        .map(|(ask, text)| (ask.id.to_owned(), Answer::Text((*text).to_owned())))
+        .map(|(ask, text)| (ask.id.to_owned(), Answer::Text(text.as_ref().to_owned())))
         .collect();
     Snapshot { place, answers }
 }
@@ -29,6 +30,98 @@ pub(crate) fn container(role: &str, answers: &[(&Ask, &str)]) -> Snapshot {
 /// What one check says about a recorded container.
 pub(crate) fn outcome(run: fn(&Container<'_>) -> Outcome, snapshot: &Snapshot) -> Outcome {
     run(&Container::parse(snapshot))
+}
+
+/// The gravest status of one check about a container with these answers.
+pub(crate) fn verdict<T: AsRef<str>>(
+    run: fn(&Container<'_>) -> Outcome,
+    role: &str,
+    answers: &[(&Ask, T)],
+) -> Result<Status, Skip> {
+    let drafts = outcome(run, &container(role, answers))?;
+    for draft in &drafts {
+        if draft.status == Status::Ok {
+            assert!(!draft.evidence.is_empty(), "ok without evidence: {draft:?}");
+        }
+        if draft.status >= Status::Warn {
+            assert!(draft.fix.is_some(), "nothing to do about it: {draft:?}");
+        }
+    }
+    drafts
+        .iter()
+        .map(|draft| draft.status)
+        .max()
+        .ok_or_else(Skip::not_applicable)
+}
+
+/// No answer at all.
+pub(crate) const NOTHING: &[(&Ask, &str)] = &[];
+
+/// Answers, as tests hold them.
+pub(crate) type Answers = Vec<(&'static Ask, String)>;
+
+/// InfiniBand adapters with these states, all of them granted.
+pub(crate) fn hcas(states: &[&str]) -> Answers {
+    let mut answers: Answers = Vec::new();
+    let mut add =
+        |ask: &'static Ask, text: String| match answers.iter_mut().find(|(a, _)| a.id == ask.id) {
+            Some((_, all)) => all.push_str(&text),
+            None => answers.push((ask, text)),
+        };
+    for (n, state) in states.iter().enumerate() {
+        let phys = if state.starts_with("1:") {
+            "2: Polling"
+        } else {
+            "5: LinkUp"
+        };
+        let device = format!("/sys/class/infiniband/mlx5_{n}");
+        let port = format!("{device}/ports/1");
+        add(
+            &ask::RDMA_PORTS,
+            format!(
+                "{port}/state: {state}\n{port}/phys_state: {phys}\n{port}/rate: 400 Gb/sec (4X NDR)\n\
+                 {port}/link_layer: InfiniBand\n{port}/lid: 0x{:x}\n{port}/sm_lid: 0x1\n",
+                n + 2
+            ),
+        );
+        add(
+            &ask::RDMA_ATTRIBUTES,
+            format!(
+                "{device}/node_type: 1: CA\n{device}/hca_type: MT4129\n{device}/device/vendor: 0x15b3\n\
+                 {device}/device/device: 0x1021\n{device}/device/numa_node: {}\n",
+                n / 4
+            ),
+        );
+        add(
+            &ask::RDMA_UVERBS,
+            format!("/sys/class/infiniband_verbs/uverbs{n}/ibdev: mlx5_{n}\n"),
+        );
+        add(&ask::DEV_INFINIBAND, format!("uverbs{n}\n"));
+        add(&ask::DEV_INFINIBAND_OPEN, format!("uverbs{n}: open\n"));
+    }
+    answers
+}
+
+/// One InfiniBand adapter in this state, and what opening its node gives.
+pub(crate) fn hca(name: &str, state: &str, opened: &str) -> Answers {
+    let mut answers = hcas(&[state]);
+    for (ask, text) in &mut answers {
+        *text = text.replace("mlx5_0", name);
+        if ask.id == ask::DEV_INFINIBAND_OPEN.id {
+            *text = format!("uverbs0: {opened}");
+        }
+    }
+    answers
+}
+
+/// The same answers with some in place of others, or beside them.
+pub(crate) fn changed(answers: &Answers, other: &[(&'static Ask, &str)]) -> Answers {
+    let mut all = answers.clone();
+    for (ask, text) in other {
+        all.retain(|(a, _)| a.id != ask.id);
+        all.push((ask, (*text).to_owned()));
+    }
+    all
 }
 
 /// A v1beta1 graph with a prefill worker `p` and a decode worker `d`, both with this container body.

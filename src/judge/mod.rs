@@ -14,6 +14,7 @@ mod nccl_lists;
 mod net_devices;
 mod nixl;
 mod other;
+pub mod selection;
 mod setting;
 mod transports;
 mod ucx;

@@ -6,21 +6,21 @@ use super::setting::{Setting, Verdict};
 use crate::report::Status;
 
 /// A list as `parseStringList` of NCCL reads it (nccl v2.28.9-1, `src/misc/utils.cc`).
-struct List<'a> {
-    exclude: bool,
+pub(super) struct List<'a> {
+    pub(super) exclude: bool,
     exact: bool,
-    items: Vec<Item<'a>>,
+    pub(super) items: Vec<Item<'a>>,
 }
 
-struct Item<'a> {
-    text: &'a str,
+pub(super) struct Item<'a> {
+    pub(super) text: &'a str,
     name: &'a str,
     /// -1 without a colon.
     port: i64,
 }
 
 impl<'a> List<'a> {
-    fn parse(value: &'a str) -> Self {
+    pub(super) fn parse(value: &'a str) -> Self {
         let (exclude, rest) = strip(value, '^');
         let (exact, rest) = strip(rest, '=');
         let items = rest
@@ -35,7 +35,7 @@ impl<'a> List<'a> {
         }
     }
 
-    fn matches(&self, item: &Item<'_>, name: &str, port: Option<u32>) -> bool {
+    pub(super) fn matches(&self, item: &Item<'_>, name: &str, port: Option<u32>) -> bool {
         let by_name = if self.exact {
             name == item.name
         } else {
@@ -45,7 +45,7 @@ impl<'a> List<'a> {
     }
 
     /// An empty list matches everything, so that a lone `^` excludes everything.
-    fn selects(&self, name: &str, port: Option<u32>) -> bool {
+    pub(super) fn selects(&self, name: &str, port: Option<u32>) -> bool {
         let listed =
             self.items.is_empty() || self.items.iter().any(|i| self.matches(i, name, port));
         listed != self.exclude
