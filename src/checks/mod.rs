@@ -5,6 +5,7 @@
 
 pub mod declare;
 mod live;
+mod roce;
 pub mod scope;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -27,7 +28,7 @@ macro_rules! checks {
 }
 
 checks! {
-    rdma::{ device_not_granted, ib_devices, ib_link, ibv_devinfo, port_not_ready, port_without_link },
+    rdma::{ device_not_granted, ib_devices, ib_link, ibv_devinfo, port_not_ready, port_without_link, rate_degraded, subnet_manager_missing, roce_address_missing, gid_index_unusable, selected_nic_unusable, nic_far_from_gpu, mixed_fabrics, software_rdma, mtu_differs, port_errors, pcie_limits_nic, kernel_log_faults },
     env::{
         input,
         variables,

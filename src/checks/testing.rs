@@ -114,6 +114,56 @@ pub(crate) fn hca(name: &str, state: &str, opened: &str) -> Answers {
     answers
 }
 
+/// RoCE adapters, ACTIVE and granted, each with an interface: GID 1 is link-local, 2 is version 1, 3 is routable.
+pub(crate) fn roce(count: usize) -> Answers {
+    let mut answers = hcas(&vec!["4: ACTIVE"; count]);
+    let (mut gids, mut addresses) = (String::new(), String::new());
+    for (_, text) in &mut answers {
+        *text = text
+            .replace("link_layer: InfiniBand", "link_layer: Ethernet")
+            .replace("sm_lid: 0x1", "sm_lid: 0x0");
+    }
+    for n in 0..count {
+        let port = format!("/sys/class/infiniband/mlx5_{n}/ports/1");
+        for (index, kind, gid) in [
+            (
+                0,
+                "IB/RoCE v1",
+                "fe80:0000:0000:0000:5450:ccff:fe8e:4652".to_owned(),
+            ),
+            (
+                1,
+                "RoCE v2",
+                "fe80:0000:0000:0000:5450:ccff:fe8e:4652".to_owned(),
+            ),
+            (
+                2,
+                "IB/RoCE v1",
+                format!("0000:0000:0000:0000:0000:ffff:0a00:000{}", n + 1),
+            ),
+            (
+                3,
+                "RoCE v2",
+                format!("0000:0000:0000:0000:0000:ffff:0a00:000{}", n + 1),
+            ),
+        ] {
+            gids.push_str(&format!(
+                "{port}/gid_attrs/types/{index}: {kind}\n{port}/gids/{index}: {gid}\n\
+                 {port}/gid_attrs/ndevs/{index}: net{n}\n"
+            ));
+        }
+        addresses.push_str(&format!(
+            "{}: net{n}    inet 10.0.0.{}/24 scope global net{n}\n{}: net{n}    inet6 fd00::1/64 scope global\n",
+            n + 2,
+            n + 1,
+            n + 2
+        ));
+    }
+    answers.push((&ask::RDMA_GIDS, gids));
+    answers.push((&ask::IP_ADDR, addresses));
+    answers
+}
+
 /// The same answers with some in place of others, or beside them.
 pub(crate) fn changed(answers: &Answers, other: &[(&'static Ask, &str)]) -> Answers {
     let mut all = answers.clone();
