@@ -29,6 +29,16 @@ macro_rules! checks {
 
 checks! {
     rdma::{ device_not_granted, ib_devices, ib_link, ibv_devinfo, port_not_ready, port_without_link, rate_degraded, subnet_manager_missing, roce_address_missing, gid_index_unusable, selected_nic_unusable, nic_far_from_gpu, mixed_fabrics, software_rdma, mtu_differs, port_errors, pcie_limits_nic, kernel_log_faults },
+    gpu::{
+        gpudirect_peermem,
+        gpu_topology,
+        nvlink_degraded,
+        fabric_not_ready,
+        imex_channel_missing,
+        iommu_translating,
+        passthrough_peer_to_peer,
+        gdrcopy,
+    },
     env::{
         input,
         variables,

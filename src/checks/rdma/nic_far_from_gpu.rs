@@ -34,7 +34,7 @@ fn run(container: &Container<'_>) -> Outcome {
     let facts = &container.facts;
     container.require_gpu()?;
     let virtual_machine = facts.host.cpu.known().and_then(|cpu| cpu.hypervisor) == Some(true);
-    if facts.host.is_arm() == Some(true) || virtual_machine {
+    if facts.is_grace() == Some(true) || virtual_machine {
         return Err(Skip::not_applicable());
     }
     let ports = facts.rdma.usable_ports()?;

@@ -33,7 +33,7 @@ fn run(container: &Container<'_>) -> Outcome {
     let ports = facts.rdma.usable_ports()?;
     let devices = facts.rdma.devices.get()?;
     // On Grace an adapter may have a second way to the GPU (Data Direct), which these files do not show.
-    if facts.host.is_arm() == Some(true) {
+    if facts.is_grace() == Some(true) {
         return Err(Skip::not_applicable());
     }
     let (mut lines, mut slow) = (Vec::new(), Vec::new());

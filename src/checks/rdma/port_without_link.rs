@@ -38,6 +38,11 @@ fn run(container: &Container<'_>) -> Outcome {
         let detail = "the state of some ports was not seen";
         return Err(Skip::new(SkipReason::NotCollected, detail));
     }
+    let nameless = |device: &Device| device.hca.part_id.is_none() && device.hca.model.is_none();
+    if ports.len() >= SMALLEST_GROUP && ports.iter().any(|(device, _)| nameless(device)) {
+        let detail = "the model of some adapters was not seen, so that siblings cannot be told";
+        return Err(Skip::new(SkipReason::NotCollected, detail));
+    }
     let mut groups: BTreeMap<String, Vec<(&Device, &Port)>> = BTreeMap::new();
     for (device, port) in ports {
         let hca = &device.hca;

@@ -110,6 +110,11 @@ impl Gpu {
         self.has_word(&["GB200", "GB300"])
     }
 
+    /// The name says that a Grace CPU is on the same board.
+    pub fn has_grace(&self) -> bool {
+        self.has_word(&["GH200", "GB200", "GB300"])
+    }
+
     /// Blackwell of the data centre.
     pub fn is_blackwell(&self) -> bool {
         self.has_word(&["B100", "B200", "B300", "GB200", "GB300"])

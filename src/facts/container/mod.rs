@@ -51,4 +51,13 @@ impl Facts {
             logs: logs::Logs::read(snapshot),
         }
     }
+
+    /// A Grace CPU with its GPUs on C2C. By the names of the GPUs, else by the architecture.
+    pub fn is_grace(&self) -> Option<bool> {
+        let gpus = self.gpu.list.known();
+        if gpus.is_some_and(|gpus| gpus.iter().any(|gpu| gpu.has_grace())) {
+            return Some(true);
+        }
+        self.host.is_arm()
+    }
 }
