@@ -39,6 +39,10 @@ checks! {
         passthrough_peer_to_peer,
         gdrcopy,
     },
+    ucx::{ ucx_without_cuda, ucx_without_verbs, two_ucx_libraries, ucx_complaints, lane_without_rdma },
+    nixl::{ efa_without_libfabric, known_bad_version },
+    nccl::{ collectives_degraded },
+    memory::{ memlock_limited, dev_shm_small },
     env::{
         input,
         variables,
@@ -51,6 +55,7 @@ checks! {
         ib_device_flag_ignored,
         selected_nics,
         role_env_differs,
+        live_variable,
     },
     kubernetes::{
         no_transport_path,

@@ -5,7 +5,7 @@ use crate::checks::live;
 use crate::facts::sysfs::Backing;
 use crate::judge::context::Tri;
 use crate::observed::Skip;
-use crate::report::{Evidence, SkipReason};
+use crate::report::Evidence;
 
 check! {
     /// The adapters cannot reach GPU memory: there is neither a peer memory module nor dmabuf.
@@ -122,18 +122,12 @@ fn grace_parameter(container: &Container<'_>) -> Result<Option<Draft>, Skip> {
     }))
 }
 
-/// Why nothing can be said, for tests of the reasons.
-#[cfg(test)]
-fn reason(skip: Result<crate::report::Status, Skip>) -> Option<SkipReason> {
-    skip.err().map(|skip| skip.reason)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::ask;
     use crate::checks::testing::{Answers, NOTHING, changed, hca, verdict};
-    use crate::report::Status;
+    use crate::report::{SkipReason, Status};
 
     const OPEN: &str =
         "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build";
@@ -217,7 +211,7 @@ mod tests {
             }
             rest.retain(|(a, _)| a.id != ask.id);
             assert_eq!(
-                reason(verdict(run, "decode", &rest)),
+                verdict(run, "decode", &rest).err().map(|skip| skip.reason),
                 Some(SkipReason::NotCollected),
                 "{}",
                 ask.id
