@@ -1,18 +1,20 @@
 //! What a live container says about the place in which its variables take effect.
 
 use crate::facts::container::Facts;
-use crate::facts::container::rdma::state_word;
+use crate::facts::container::rdma::{Device, state_word};
 use crate::facts::container::software::Version as Found;
-use crate::facts::hca::{GidKind, LinkLayer, PortState};
+use crate::facts::hca::{GidKind, LinkLayer, Port, PortState};
 use crate::facts::nvidia_smi_q::FabricState;
 use crate::facts::nvidia_smi_topo::NvlinkReach;
 use crate::judge::context::{Accelerator, Backend, Context, Gid, Gpus, Link, Nic, Tri, Version};
+use crate::report::SkipReason;
 use crate::snapshot::Place;
 use std::collections::BTreeSet;
 
 /// The context of a container. What was not read stays unknown.
 pub(super) fn context(place: &Place, facts: &Facts) -> Context {
-    let nics = nics(facts);
+    let usable = facts.rdma.usable_ports();
+    let nics = facts.rdma.own_ports().ok().map(nics);
     let gpus = gpus(facts);
     Context {
         nixl: facts.software.nixl().as_ref().and_then(version),
@@ -34,7 +36,7 @@ pub(super) fn context(place: &Place, facts: &Facts) -> Context {
             .usable()
             .ok()
             .map(|names| names.into_iter().collect()),
-        gids: gids(facts),
+        gids: usable.ok().and_then(|ports| gids(facts, ports)),
         peermem: match facts.host.peer_memory() {
             Ok((found, _)) => Tri::from(!found.is_empty()),
             Err(_) => Tri::Unknown,
@@ -58,8 +60,40 @@ fn version(found: &Found) -> Option<Version> {
         .map(|(major, minor)| Version::new(major, minor))
 }
 
-fn nics(facts: &Facts) -> Option<Vec<Nic>> {
-    let ports = facts.rdma.own_ports().ok()?;
+/// Contexts that the facts leave open where somebody looked and could not see which ports the container may open: none of
+/// them, or all that are visible. What is right in the one and wrong in the other is not known.
+pub(super) fn open_contexts(facts: &Facts, context: &Context) -> Vec<Context> {
+    let why = match facts.rdma.own_ports() {
+        Ok(_) => return vec![],
+        Err(skip) => skip.reason,
+    };
+    // A person pasted what they had: there a value is judged as it is written.
+    if why == SkipReason::NotCollected {
+        return vec![];
+    }
+    let with = |ports: Ports<'_>| {
+        let active = |(_, port): &(&Device, &Port)| port.state == Some(PortState::Active);
+        let usable = ports.iter().copied().filter(active).collect();
+        Context {
+            gids: gids(facts, usable),
+            rdma: Tri::from(!ports.is_empty()),
+            nics: Some(nics(ports)),
+            ..context.clone()
+        }
+    };
+    let mut open = vec![with(vec![])];
+    if let Some(devices) = facts.rdma.devices.known() {
+        let visible = devices
+            .iter()
+            .flat_map(|device| device.hca.ports.iter().map(move |port| (device, port)));
+        open.push(with(visible.collect()));
+    }
+    open
+}
+
+type Ports<'a> = Vec<(&'a Device, &'a Port)>;
+
+fn nics(ports: Ports<'_>) -> Vec<Nic> {
     let nics = ports.into_iter().map(|(device, port)| Nic {
         device: device.hca.name.clone(),
         port: port.number,
@@ -74,13 +108,12 @@ fn nics(facts: &Facts) -> Option<Vec<Nic>> {
             .as_ref()
             .map_or_else(String::new, |state| state_word(state).to_owned()),
     });
-    Some(nics.collect())
+    nics.collect()
 }
 
 /// Indexes that are filled, and of one kind, on every port that carries data. On mixed ports those of RoCE count, where
 /// a number matters.
-fn gids(facts: &Facts) -> Option<Vec<Gid>> {
-    let ports = facts.rdma.usable_ports().ok()?;
+fn gids(facts: &Facts, ports: Ports<'_>) -> Option<Vec<Gid>> {
     let any_roce = ports
         .iter()
         .any(|(_, port)| port.link_layer == Some(LinkLayer::Ethernet));

@@ -4,7 +4,7 @@
 //! `explain`, the schema's list of ids) is derived from the table.
 
 pub mod declare;
-mod live;
+pub(crate) mod live;
 mod roce;
 pub mod scope;
 #[cfg(test)]

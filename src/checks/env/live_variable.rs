@@ -2,6 +2,7 @@ use crate::catalogue::{self, Scope};
 use crate::check;
 use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
+use crate::checks::live;
 use crate::facts::container::process::{InForce, Whose};
 use crate::judge;
 use crate::observed::Skip;
@@ -71,7 +72,21 @@ fn judged(container: &Container<'_>, setting: &InForce<'_>) -> Draft {
         let detail = format!("{shown}: not applicable, the worker is aggregated and sends no KV");
         return Draft::ok(detail).on_kv_path(KvPath::Off);
     }
-    let verdict = judge::judge(variable.name, Some(setting.value), &container.context);
+    let judge = |cx| judge::judge(variable.name, Some(setting.value), cx);
+    let verdict = judge(&container.context);
+    let open = live::open_contexts(&container.facts, &container.context);
+    if verdict.status == Status::Ok
+        && let Some(worse) = open
+            .iter()
+            .map(judge)
+            .find(|other| other.status != Status::Ok)
+    {
+        let detail = format!(
+            "{shown}: which RDMA ports the container may open was not seen, and it may be that {}",
+            worse.reason
+        );
+        return Draft::skipped(Skip::new(SkipReason::NotCollected, detail)).on_kv_path(path);
+    }
     // A shell's environment is what a worker would start with, and not what one runs with.
     let status = if container.has_workers_environment() {
         verdict.status
@@ -176,5 +191,21 @@ mod tests {
     #[test]
     fn what_was_not_read_is_not_judged() {
         assert!(verdict(run, "decode", NOTHING).is_err());
+        // Which ports may be opened was asked and not answered: what depends on it is open.
+        let environment = "# process 7 dynamo.vllm\nUCX_NET_DEVICES=mlx5_0:1\nUCX_TLS=all";
+        let answers = changed(&hcas(&["4: ACTIVE"]), &[(&ask::ENVIRONMENT, environment)]);
+        let mut snapshot = container("decode", &answers);
+        let missing = crate::snapshot::Answer::Missing {
+            reason: SkipReason::Timeout,
+            detail: String::new(),
+        };
+        let id = ask::DEV_INFINIBAND_OPEN.id.to_owned();
+        snapshot.answers.insert(id, missing);
+        let statuses: Vec<Status> = outcome(run, &snapshot)
+            .unwrap()
+            .iter()
+            .map(|draft| draft.status)
+            .collect();
+        assert_eq!(statuses, [Status::Skipped, Status::Ok]);
     }
 }

@@ -111,11 +111,20 @@ fn run(container: &Container<'_>) -> Outcome {
         }
     }
     if drafts.is_empty() {
-        // Half of the table was not looked at where a version is missing.
-        let (Some(ucx), Some(nixl)) = (&ucx, &nixl) else {
-            let detail = "only one of the versions of UCX and NIXL was seen, and nothing is known against it";
+        // Half of the table was not looked at where a version is missing, and not just absent.
+        let packages = facts.software.packages.get()?;
+        let Some(ucx) = &ucx else {
+            let detail =
+                "the version of the UCX in use was not seen, and nothing is known against NIXL";
             return Err(Skip::new(SkipReason::NotFound, detail));
         };
+        let has_nixl = packages
+            .iter()
+            .any(|package| package.name.starts_with("nixl"));
+        if has_nixl && nixl.is_none() {
+            let detail = "NIXL is here in several versions, and nothing is known against UCX";
+            return Err(Skip::new(SkipReason::Unresolved, detail));
+        }
         if facts.gpu.list.get()?.iter().any(|gpu| gpu.name.is_empty()) {
             let detail = "the model of the GPUs was not seen";
             return Err(Skip::new(SkipReason::NotFound, detail));
@@ -123,11 +132,12 @@ fn run(container: &Container<'_>) -> Outcome {
         if ucx.numbers() < Some((1, 18)) {
             facts.host.peer_memory()?;
         }
-        let detail = format!(
-            "nothing is known against UCX {} with NIXL {}",
-            ucx.text, nixl.text
-        );
-        drafts.push(Draft::ok(detail).with([shown(facts, ucx), shown(facts, nixl)]));
+        let with = nixl
+            .as_ref()
+            .map_or(String::new(), |nixl| format!(" with NIXL {}", nixl.text));
+        let seen = [Some(ucx), nixl.as_ref()].into_iter().flatten();
+        let draft = Draft::ok(format!("nothing is known against UCX {}{with}", ucx.text));
+        drafts.push(draft.with(seen.map(|version| shown(facts, version))));
     }
     Ok(drafts)
 }
@@ -198,5 +208,13 @@ mod tests {
         assert!(verdict(run, "decode", NOTHING).is_err());
         let only = [(&ask::PYTHON_PACKAGES, "/v/nixl-1.3.0.dist-info")];
         assert!(verdict(run, "decode", &only).is_err());
+        // A host with a UCX of its own, and nothing else.
+        let host = [
+            (&ask::PYTHON_PACKAGES, ""),
+            (&ask::UCX_LIBRARIES, "/usr/lib64/libucp.so.0"),
+            (&ask::UCX_INFO_VERSION, "# Version 1.20.0"),
+            (&ask::DEV_GPU, ""),
+        ];
+        assert_eq!(verdict(run, "decode", &host), Ok(Status::Ok));
     }
 }

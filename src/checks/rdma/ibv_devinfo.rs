@@ -25,15 +25,16 @@ check! {
 fn run(container: &Container<'_>) -> Outcome {
     let rdma = &container.facts.rdma;
     let verbs = rdma.verbs.get()?;
-    let own = rdma.own()?;
-    if own.is_empty() {
-        // `device-not-granted` and `ib-devices` say why.
+    let granted = rdma.granted.get()?;
+    if granted.devices.is_empty() || granted.ask.id == verbs.ask.id {
+        // `device-not-granted` and `ib-devices` say why; a pasted output cannot be compared with itself.
         return Err(Skip::not_applicable());
     }
     let shown: Vec<&str> = verbs.devices.iter().map(|d| d.name.as_str()).collect();
-    let lost: Vec<&str> = own
+    let lost: Vec<&str> = granted
+        .devices
         .iter()
-        .map(|device| device.hca.name.as_str())
+        .map(String::as_str)
         .filter(|name| verbs.device(name).is_none())
         .collect();
     let words = match verbs.absence {
@@ -45,7 +46,7 @@ fn run(container: &Container<'_>) -> Outcome {
     if lost.is_empty() {
         let detail = format!(
             "ibv_devinfo opens all {} devices of the container",
-            own.len()
+            granted.devices.len()
         );
         return Ok(vec![Draft::ok(detail).with(seen)]);
     }
@@ -59,7 +60,7 @@ fn run(container: &Container<'_>) -> Outcome {
         lost.join(", ")
     );
     let fix = "install the verbs provider of this adapter in the image, of the same release as libibverbs";
-    let draft = if lost.len() == own.len() {
+    let draft = if lost.len() == granted.devices.len() {
         container.broken(detail)
     } else {
         Draft::warn(detail)

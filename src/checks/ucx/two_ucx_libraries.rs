@@ -25,6 +25,10 @@ check! {
 
 fn run(container: &Container<'_>) -> Outcome {
     let software = &container.facts.software;
+    let workers = container.facts.process.workers.known();
+    if workers.is_some_and(|workers| workers.is_empty()) {
+        return Err(Skip::not_applicable());
+    }
     let loaded: Vec<&str> = software.ucx_loaded()?.into_iter().collect();
     let seen = [software.mapped.get()?.evidence(loaded.iter().copied())];
     match loaded.as_slice() {

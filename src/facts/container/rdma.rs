@@ -14,6 +14,7 @@ use crate::facts::{
     Unparsable, ibdev2netdev, ibstat, ibstatus, ibv_devices, ibv_devinfo, rdma_link, show_gids,
 };
 use crate::observed::{Observed, Skip};
+use crate::report::SkipReason;
 use crate::snapshot::Snapshot;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -132,6 +133,14 @@ impl Rdma {
     pub fn own(&self) -> Result<Vec<&Device>, Skip> {
         let devices = self.devices.get()?;
         let granted = self.granted.get()?;
+        let is_shown = |name: &&String| devices.iter().any(|device| device.hca.name == **name);
+        if let Some(lost) = granted.devices.iter().find(|name| !is_shown(name)) {
+            let detail = format!(
+                "{lost} may be opened, and {} does not show it",
+                devices.ask.shown_as
+            );
+            return Err(Skip::new(SkipReason::NotFound, detail));
+        }
         Ok(devices
             .iter()
             .filter(|device| granted.devices.contains(&device.hca.name))
@@ -441,7 +450,7 @@ fn gids(snapshot: &Snapshot) -> Observed<Seen<BTreeMap<PortKey, Vec<Gid>>>> {
             for port in &hca.ports {
                 let Some(gids) = &port.gids else {
                     return Err(Skip::new(
-                        crate::report::SkipReason::NotCollected,
+                        SkipReason::NotCollected,
                         "GID tables are not in this output; `ibv_devinfo -v` shows them",
                     ));
                 };

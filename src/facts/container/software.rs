@@ -223,9 +223,15 @@ impl Software {
             });
         }
         let build = &self.ucx_build.known()?.build;
-        let path = build.path.as_deref()?;
+        let text = build.version.clone()?;
+        let Some(path) = build.path.as_deref() else {
+            // Before 1.16 the tool does not say where its library is; of a single one it need not.
+            let only = self.ucx.known().is_some_and(|found| found.len() == 1);
+            let source = "ucx_info -v".to_owned();
+            return only.then_some(Version { text, source });
+        };
         (directory(path) == in_use).then(|| Version {
-            text: build.version.clone().unwrap_or_default(),
+            text,
             source: format!("ucx_info -v of {path}"),
         })
     }
