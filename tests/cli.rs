@@ -380,6 +380,9 @@ fn explain_does_not_repeat_credentials() {
     for format in ["json", "text"] {
         let output = run(&["explain", asked, "-o", format]);
         let text = String::from_utf8_lossy(&output.stdout);
-        assert!(!text.contains("c4n4ry") && text.contains("withheld"), "{text}");
+        assert!(
+            !text.contains("c4n4ry") && text.contains("withheld"),
+            "{text}"
+        );
     }
 }

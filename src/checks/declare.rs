@@ -139,6 +139,16 @@ pub enum Subsystem {
     Rdma,
     /// Transfers between two ends (XFER).
     Transfer,
+    /// GPUs, NVLink, GPUDirect and PCIe (GPU).
+    Gpu,
+    /// The UCX in use (UCX).
+    Ucx,
+    /// NIXL and its backends (NIXL).
+    Nixl,
+    /// NCCL (NCCL).
+    Nccl,
+    /// Locked and shared memory (MEM).
+    Memory,
 }
 
 impl Subsystem {
@@ -149,6 +159,11 @@ impl Subsystem {
             Self::Kubernetes => "K8S",
             Self::Rdma => "RDMA",
             Self::Transfer => "XFER",
+            Self::Gpu => "GPU",
+            Self::Ucx => "UCX",
+            Self::Nixl => "NIXL",
+            Self::Nccl => "NCCL",
+            Self::Memory => "MEM",
         }
     }
 }

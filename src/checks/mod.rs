@@ -4,6 +4,8 @@
 //! `explain`, the schema's list of ids) is derived from the table.
 
 pub mod declare;
+pub(crate) mod live;
+mod roce;
 pub mod scope;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -30,7 +32,21 @@ macro_rules! checks {
 // The order is the order of harm: what takes the path away comes before what slows it down.
 checks! {
     transfer::{ kv_transfer },
-    rdma::{ ib_devices, ib_link },
+    rdma::{ device_not_granted, ib_devices, ib_link, ibv_devinfo, port_not_ready, port_without_link, rate_degraded, subnet_manager_missing, roce_address_missing, gid_index_unusable, selected_nic_unusable, nic_far_from_gpu, mixed_fabrics, software_rdma, mtu_differs, port_errors, pcie_limits_nic, kernel_log_faults },
+    gpu::{
+        gpudirect_peermem,
+        gpu_topology,
+        nvlink_degraded,
+        fabric_not_ready,
+        imex_channel_missing,
+        iommu_translating,
+        passthrough_peer_to_peer,
+        gdrcopy,
+    },
+    ucx::{ ucx_without_cuda, ucx_without_verbs, two_ucx_libraries, ucx_complaints, lane_without_rdma },
+    nixl::{ efa_without_libfabric, known_bad_version },
+    nccl::{ collectives_degraded },
+    memory::{ memlock_limited, dev_shm_small },
     kubernetes::{
         no_transport_path,
         compute_domain_differs,
@@ -60,6 +76,7 @@ checks! {
         role_env_differs,
         unknown_variable,
         selected_nics,
+        live_variable,
     },
 }
 
@@ -85,6 +102,15 @@ pub fn run_with_pairs(
 ) -> Vec<Finding> {
     let mut findings = Vec::new();
     let input = Target::input(inventory.inputs.join(" "));
+    let containers: Vec<(Target, Container<'_>)> = snapshots
+        .iter()
+        .map(|snapshot| {
+            (
+                container_target(inventory, snapshot),
+                Container::parse(snapshot),
+            )
+        })
+        .collect();
     let mut record =
         |check: &'static Check, order, target: &Target, at: Option<&Spot>, outcome: Outcome| {
             let drafts = match outcome {
@@ -138,10 +164,8 @@ pub fn run_with_pairs(
                 }
             }
             Run::Container(run) => {
-                for snapshot in snapshots {
-                    let container = Container::parse(snapshot);
-                    let target = container_target(inventory, snapshot);
-                    record(check, order, &target, None, run(&container));
+                for (target, container) in &containers {
+                    record(check, order, target, None, run(container));
                 }
             }
         }

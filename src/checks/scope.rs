@@ -1,7 +1,9 @@
 //! What a check sees: the facts of its scope, and the questions many checks ask of them.
 
 use super::declare::{Draft, Outcome};
-use crate::facts::rdma::Rdma;
+use crate::checks::live;
+use crate::facts::container::Facts;
+use crate::facts::container::process::Whose;
 use crate::judge::context::{Accelerator, Backend, Context, Gpus, Tri};
 use crate::manifest::workload::{Engine, EnvValue, Role, Worker, Workload};
 use crate::observed::{Observed, Skip};
@@ -23,20 +25,25 @@ pub struct WorkloadScope<'a> {
     pub workload: &'a Workload,
 }
 
-/// One container that was probed or recorded.
+/// One container that was probed or recorded, or outputs that a person pasted.
 pub struct Container<'a> {
     /// Where it runs, and in which role.
     pub place: &'a Place,
-    /// RDMA devices: what the kernel shows and what the container may open.
-    pub rdma: Rdma,
+    /// Everything known about it.
+    pub facts: Facts,
+    /// What its variables are judged in.
+    pub context: Context,
 }
 
 impl<'a> Container<'a> {
     /// Parses what was collected.
     pub fn parse(snapshot: &'a Snapshot) -> Self {
+        let facts = Facts::read(snapshot);
+        let context = live::context(&snapshot.place, &facts);
         Self {
             place: &snapshot.place,
-            rdma: Rdma::parse(snapshot),
+            facts,
+            context,
         }
     }
 
@@ -46,6 +53,39 @@ impl<'a> Container<'a> {
             self.place.role.as_deref(),
             Some("prefill" | "decode" | "encode" | "pd")
         )
+    }
+
+    /// The container serves whole requests: no KV leaves it.
+    pub fn is_aggregated(&self) -> bool {
+        self.place.role.as_deref() == Some("agg")
+    }
+
+    /// Broken for a worker that must move KV; of another place it is only said that it could not.
+    pub fn broken(&self, detail: impl Into<String>) -> Draft {
+        if self.moves_kv() {
+            Draft::fail(detail)
+        } else {
+            Draft::warn(detail)
+        }
+    }
+
+    /// The environment that was read is a worker's, or a person says so by pasting it; not just a shell's.
+    pub fn has_workers_environment(&self) -> bool {
+        self.moves_kv()
+            || self
+                .facts
+                .process
+                .environment
+                .known()
+                .is_some_and(|environment| environment.whose != Whose::Probe)
+    }
+
+    /// Leaves the check where there is no GPU.
+    pub fn require_gpu(&self) -> Result<(), Skip> {
+        match self.facts.gpu.list.get()?.is_empty() {
+            true => Err(Skip::not_applicable()),
+            false => Ok(()),
+        }
     }
 }
 

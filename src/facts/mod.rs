@@ -7,6 +7,7 @@
 //! A field that is `None` means "this output does not say it". Absence is never concluded from silence: where a tool
 //! states absence, the type has a name for it.
 
+pub mod container;
 pub mod dev_shm;
 pub mod dmesg;
 pub mod hca;
@@ -23,7 +24,6 @@ pub mod nvidia_smi_nvlink;
 pub mod nvidia_smi_q;
 pub mod nvidia_smi_topo;
 pub mod pair;
-pub mod rdma;
 pub mod rdma_link;
 pub mod show_gids;
 pub mod sysfs;

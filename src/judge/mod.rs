@@ -20,6 +20,7 @@ mod net_devices;
 mod nixl;
 mod other;
 pub mod rules;
+pub mod selection;
 mod setting;
 mod transports;
 mod ucx;

@@ -6,14 +6,14 @@ use super::setting::{Setting, Verdict};
 use crate::report::Status;
 
 /// A list as `parseStringList` of NCCL reads it (nccl v2.28.9-1, `src/misc/utils.cc`).
-struct List<'a> {
-    exclude: bool,
+pub(super) struct List<'a> {
+    pub(super) exclude: bool,
     exact: bool,
-    items: Vec<Item<'a>>,
+    pub(super) items: Vec<Item<'a>>,
 }
 
-struct Item<'a> {
-    text: &'a str,
+pub(super) struct Item<'a> {
+    pub(super) text: &'a str,
     name: &'a str,
     /// None for any port.
     port: Option<i64>,
@@ -24,7 +24,7 @@ const EMPTY_PORT_IS_ANY: Version = Version::new(2, 30);
 
 impl<'a> List<'a> {
     /// Reads a value as this version of NCCL does; an unknown version as an old one.
-    fn parse(value: &'a str, nccl: Option<Version>) -> Self {
+    pub(super) fn parse(value: &'a str, nccl: Option<Version>) -> Self {
         let empty_is_any = nccl.is_some_and(|v| v >= EMPTY_PORT_IS_ANY);
         let (exclude, rest) = strip(value, '^');
         let (exact, rest) = strip(rest, '=');
@@ -40,7 +40,7 @@ impl<'a> List<'a> {
         }
     }
 
-    fn matches(&self, item: &Item<'_>, name: &str, port: Option<u32>) -> bool {
+    pub(super) fn matches(&self, item: &Item<'_>, name: &str, port: Option<u32>) -> bool {
         let by_name = if self.exact {
             name == item.name
         } else {
@@ -54,7 +54,7 @@ impl<'a> List<'a> {
     }
 
     /// An empty list matches everything, so that a lone `^` excludes everything.
-    fn selects(&self, name: &str, port: Option<u32>) -> bool {
+    pub(super) fn selects(&self, name: &str, port: Option<u32>) -> bool {
         let listed =
             self.items.is_empty() || self.items.iter().any(|i| self.matches(i, name, port));
         listed != self.exclude

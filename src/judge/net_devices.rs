@@ -78,7 +78,7 @@ fn all_devices(written: &str, cx: &Context) -> Verdict {
 }
 
 /// From 1.22 on `mlx5_[0-3]:1` stands for four names.
-fn expand(tokens: &[&str], cx: &Context) -> Vec<String> {
+pub(super) fn expand(tokens: &[&str], cx: &Context) -> Vec<String> {
     tokens
         .iter()
         .flat_map(|t| match range_of(t) {

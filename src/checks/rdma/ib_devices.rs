@@ -1,14 +1,16 @@
-use crate::ask;
 use crate::check;
 use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
-use crate::snapshot::evidence;
+use crate::facts::sysfs::Backing;
+use crate::observed::Skip;
+use crate::report::SkipReason;
 
 check! {
     /// The container can open no RDMA device.
     ///
-    /// `/sys/class/infiniband` shows the HCAs of the node, also to containers that may not use them. What counts is the
-    /// device node `/dev/infiniband/uverbsN` inside the container.
+    /// `/sys/class/infiniband` shows the HCAs of the node, also to containers that may not use them. What counts is a device
+    /// node `/dev/infiniband/uverbsN` inside the container that opens, and hardware behind it: `rxe` and `siw` put verbs
+    /// over an ordinary interface.
     ///
     /// ## Why it matters
     /// Without a device UCX and NIXL fall back to TCP without a word in the engine's log: the deployment answers, and
@@ -19,107 +21,144 @@ check! {
     /// `vpc.amazonaws.com/efa`), or claim the device through DRA, and add `IPC_LOCK`.
     ///
     /// ## Sources
-    /// Linux `drivers/infiniband/core/sysfs.c`; rdma-system(8); NVIDIA/nccl#451.
+    /// Linux `drivers/infiniband/core/sysfs.c`; rdma-system(8); NVIDIA/nccl#451; LMCache/LMCache#2593.
     "RDMA001" "ib-devices" on Container {
         subsystem: Rdma, kv_path: Required, worst: Fail, causes: &["RDMA002", "K8S001"], since: "0.1.0",
     }
 }
 
 fn run(container: &Container<'_>) -> Outcome {
-    let ports = container.rdma.ports.get()?;
-    let granted = container.rdma.granted.get()?;
-    let mut seen: Vec<&str> = ports.iter().map(|p| p.device.as_str()).collect();
-    seen.dedup();
-    let sysfs = evidence(&ask::RDMA_PORTS, [seen.join(" ").as_str()]);
-    let held = granted
-        .iter()
-        .map(String::as_str)
-        .collect::<Vec<_>>()
-        .join(" ");
-    let nodes = evidence(
-        &ask::DEV_INFINIBAND,
-        [if held.is_empty() {
-            "no uverbs node"
+    let rdma = &container.facts.rdma;
+    let devices = rdma.devices.get()?;
+    let names: Vec<&str> = devices.iter().map(|d| d.hca.name.as_str()).collect();
+    if devices.is_empty() {
+        let detail = "the node shows no RDMA device, so KV can only travel over TCP";
+        let fix = "schedule the worker on a node with RDMA devices, and request them";
+        let seen = devices.evidence(["no device"]);
+        return Ok(vec![container.broken(detail).with([seen]).fix(fix)]);
+    }
+    let granted = rdma.granted.get()?;
+    let own = rdma.own()?;
+    let held: Vec<&str> = own.iter().map(|d| d.hca.name.as_str()).collect();
+    let evidence = [
+        devices.evidence([names.join(" ").as_str()]),
+        granted.evidence([if held.is_empty() {
+            "no uverbs node that opens".to_owned()
         } else {
-            held.as_str()
-        }],
-    );
-    if !granted.is_empty() {
+            held.join(" ")
+        }
+        .as_str()]),
+    ];
+    if own.is_empty() {
+        let detail = format!(
+            "the node has {} RDMA devices ({} to {}), and the container can open none of them, so KV travels over TCP",
+            names.len(),
+            names[0],
+            names[names.len() - 1]
+        );
+        let fix = "request the RDMA resource in this worker's container (for example `rdma/ib`), as its peer does";
+        return Ok(vec![container.broken(detail).with(evidence).fix(fix)]);
+    }
+    let of = |backing| own.iter().filter(|d| d.backing == backing).count();
+    let (hardware, software) = (of(Backing::Hardware), of(Backing::Software));
+    if hardware > 0 {
         let detail = format!(
             "{} of the node's {} RDMA devices can be opened",
-            granted.len(),
-            seen.len()
+            own.len(),
+            names.len()
         );
-        return Ok(vec![Draft::ok(detail).with([sysfs, nodes])]);
+        return Ok(vec![Draft::ok(detail).with(evidence)]);
     }
-    let (detail, fix) = if seen.is_empty() {
-        (
-            "the node shows no RDMA device, so KV can only travel over TCP".to_owned(),
-            "schedule the worker on a node with RDMA devices, and request them",
-        )
-    } else {
-        (
-            format!(
-                "the node has {} RDMA devices ({} to {}), but /dev/infiniband in the container holds no uverbs node \
-                 of any of them, so KV travels over TCP",
-                seen.len(),
-                seen[0],
-                seen[seen.len() - 1]
-            ),
-            "request the RDMA resource in this worker's container (for example `rdma/ib`), as its peer does",
-        )
-    };
-    let draft = if container.moves_kv() {
-        Draft::fail(detail)
-    } else {
-        Draft::warn(detail)
-    };
-    Ok(vec![draft.with([sysfs, nodes]).fix(fix)])
+    if software < own.len() {
+        let detail = format!(
+            "whether {} is hardware or verbs over an ordinary interface was not seen",
+            held.join(", ")
+        );
+        return Err(Skip::new(SkipReason::NotCollected, detail));
+    }
+    let detail = format!(
+        "{} can be opened, which is verbs in software over an ordinary interface: no RDMA hardware",
+        held.join(", ")
+    );
+    let fix = "schedule the worker on a node with RDMA hardware";
+    Ok(vec![Draft::warn(detail).with(evidence).fix(fix)])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checks::testing::{container, outcome};
-    use crate::report::{SkipReason, Status};
-
-    const PORT: &str = "/sys/class/infiniband/mlx5_0/ports/1/state: 4: ACTIVE";
-    const OWNER: &str = "/sys/class/infiniband_verbs/uverbs0/ibdev: mlx5_0";
+    use crate::ask::{self, Ask};
+    use crate::checks::testing::{changed, container, hca, outcome, verdict};
+    use crate::report::Status;
 
     #[test]
     fn listing_is_not_access() {
-        let cases = [
-            ("decode", PORT, "uverbs0\nrdma_cm", Status::Ok),
-            ("decode", PORT, "rdma_cm", Status::Fail),
-            ("decode", "", "", Status::Fail),
-            // A bare host or an aggregated worker moves no KV.
-            ("agg", PORT, "", Status::Warn),
-        ];
-        for (role, ports, nodes, status) in cases {
-            let snapshot = container(
-                role,
-                &[
-                    (&ask::RDMA_PORTS, ports),
-                    (&ask::DEV_INFINIBAND, nodes),
-                    (&ask::RDMA_UVERBS, OWNER),
-                ],
+        let none: &[(&Ask, &str)] = &[(&ask::RDMA_PORTS, "")];
+        assert_eq!(verdict(run, "decode", none), Ok(Status::Fail));
+        // A bare host or an aggregated worker moves no KV.
+        assert_eq!(verdict(run, "agg", none), Ok(Status::Warn));
+        let healthy = hca("mlx5_0", "4: ACTIVE", "open");
+        assert_eq!(verdict(run, "decode", &healthy), Ok(Status::Ok));
+        for refusal in ["EPERM", "EACCES", "ENODEV", "failed"] {
+            let refused = hca("mlx5_0", "4: ACTIVE", refusal);
+            assert_eq!(
+                verdict(run, "decode", &refused),
+                Ok(Status::Fail),
+                "{refusal}"
             );
-            let drafts = outcome(run, &snapshot).unwrap();
-            assert_eq!(drafts[0].status, status, "{role} {ports:?} {nodes:?}");
         }
+        let hidden = changed(&healthy, &[(&ask::DEV_INFINIBAND, "rdma_cm")]);
+        assert_eq!(verdict(run, "decode", &hidden), Ok(Status::Fail));
+        assert_eq!(verdict(run, "agg", &hidden), Ok(Status::Warn));
+    }
+
+    #[test]
+    fn verbs_in_software_are_no_rdma() {
+        let ports = "/sys/class/infiniband/mlx5_0/ports/1/state: 4: ACTIVE";
+        let parent = "/sys/class/infiniband/mlx5_0/parent: eth0";
+        let healthy = hca("mlx5_0", "4: ACTIVE", "open");
+        let soft = changed(
+            &healthy,
+            &[(&ask::RDMA_PORTS, ports), (&ask::RDMA_ATTRIBUTES, parent)],
+        );
+        assert_eq!(verdict(run, "decode", &soft), Ok(Status::Warn));
     }
 
     #[test]
     fn an_unread_answer_is_never_ok() {
-        for left_out in 0..3 {
-            let mut answers = vec![
-                (&ask::RDMA_PORTS, PORT),
-                (&ask::DEV_INFINIBAND, "uverbs0"),
-                (&ask::RDMA_UVERBS, OWNER),
-            ];
-            answers.remove(left_out);
-            let skip = outcome(run, &container("decode", &answers)).unwrap_err();
-            assert_eq!(skip.reason, SkipReason::NotCollected);
+        let healthy = hca("mlx5_0", "4: ACTIVE", "open");
+        for ask in [
+            &ask::RDMA_PORTS,
+            &ask::DEV_INFINIBAND,
+            &ask::DEV_INFINIBAND_OPEN,
+            &ask::RDMA_UVERBS,
+            &ask::RDMA_ATTRIBUTES,
+        ] {
+            let rest: Vec<_> = healthy
+                .iter()
+                .filter(|(a, _)| a.id != ask.id)
+                .cloned()
+                .collect();
+            let skip = outcome(run, &container("decode", &rest)).unwrap_err();
+            assert_eq!(skip.reason, SkipReason::NotCollected, "{}", ask.id);
         }
+    }
+
+    #[test]
+    fn a_pasted_ibv_devinfo_has_opened_what_it_shows() {
+        let text = "hca_id: mlx5_0\n\ttransport: InfiniBand (0)\n\tvendor_id: 0x02c9\n\t\tport: 1\n\t\t\tstate: PORT_ACTIVE (4)\n";
+        assert_eq!(
+            verdict(run, "decode", &[(&ask::IBV_DEVINFO, text)]),
+            Ok(Status::Ok)
+        );
+        let skip = verdict(
+            run,
+            "decode",
+            &[(
+                &ask::IBSTAT,
+                "CA 'mlx5_0'\n\tCA type: MT4129\n\tPort 1:\n\t\tState: Active\n",
+            )],
+        );
+        assert_eq!(skip.unwrap_err().reason, SkipReason::NotCollected);
     }
 }

@@ -1,17 +1,16 @@
-use crate::ask;
 use crate::check;
 use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
-use crate::facts::rdma::Port;
+use crate::facts::container::rdma::port_line;
+use crate::facts::hca::{LinkLayer, PhysState, Port, PortState};
 use crate::observed::Skip;
 use crate::report::SkipReason;
-use crate::snapshot::evidence;
 
 check! {
     /// No RDMA port that the container may open is ACTIVE.
     ///
     /// Only port state 4 carries traffic. `Physical state: LinkUp` beside INIT means that no subnet manager configured
-    /// the port; ARMED means that it has not finished.
+    /// the port; ARMED means that it has not finished. Ports that are down beside ACTIVE ones may be unused and are no fault.
     ///
     /// ## Why it matters
     /// UCX offers a port only in state ACTIVE. With none, KV travels over TCP.
@@ -19,113 +18,108 @@ check! {
     /// ## Fix
     /// DOWN or Polling: cable or switch port. INIT or ARMED on InfiniBand: start or repair the subnet manager.
     ///
+    /// ## False alarms
+    /// The EFA driver always says ACTIVE; there the state proves nothing, and counters do.
+    ///
     /// ## Sources
-    /// Linux `drivers/infiniband/core/sysfs.c`; UCX v1.20.0 `uct_ib_device_port_check`.
+    /// Linux `drivers/infiniband/core/sysfs.c`; UCX v1.20.0 `uct_ib_device_port_check`; openucx/ucx#5970.
     "RDMA002" "ib-link" on Container {
         subsystem: Rdma, kv_path: Required, worst: Fail, causes: &[], since: "0.1.0",
     }
 }
 
 fn run(container: &Container<'_>) -> Outcome {
-    let ports = container.rdma.ports.get()?;
-    let granted = container.rdma.granted.get()?;
-    let own: Vec<&Port> = ports
-        .iter()
-        .filter(|p| granted.contains(&p.device))
-        .collect();
-    if granted.is_empty() {
+    let rdma = &container.facts.rdma;
+    let ports = rdma.own_ports()?;
+    if ports.is_empty() {
         // `ib-devices` says that there is nothing to judge.
         return Err(Skip::not_applicable());
     }
-    let stateless = own.iter().all(|p| !p.active()) && own.iter().any(|p| p.state.is_empty());
-    if own.is_empty() || stateless {
-        let held: Vec<&str> = granted.iter().map(String::as_str).collect();
-        let detail = format!(
-            "no state of a port of {} is in what was read",
-            held.join(", ")
-        );
-        return Err(Skip::new(SkipReason::Unparsable, detail));
-    }
-    let lines: Vec<String> = own
-        .iter()
-        .map(|p| {
-            format!(
-                "{}:{} {} {} {}",
-                p.device, p.port, p.state, p.phys_state, p.rate
-            )
-        })
-        .collect();
-    let seen = [evidence(&ask::RDMA_PORTS, lines.iter().map(String::as_str))];
-    let active = own.iter().filter(|p| p.active()).count();
+    let lines: Vec<String> = ports.iter().map(|(d, p)| port_line(d, p)).collect();
+    let seen = [rdma
+        .devices
+        .get()?
+        .evidence(lines.iter().map(String::as_str))];
+    let active = rdma.usable_ports()?.len();
     let detail = format!(
         "{active} of {} ports that the container may open are ACTIVE",
-        own.len()
+        ports.len()
     );
-    if active == 0 {
-        let draft = if container.moves_kv() {
-            Draft::fail(detail)
-        } else {
-            Draft::warn(detail)
-        };
-        let fix = "bring a port up: cable and switch for DOWN, subnet manager for INIT or ARMED";
-        return Ok(vec![draft.with(seen).fix(fix)]);
+    if active > 0 {
+        return Ok(vec![Draft::ok(detail).with(seen)]);
     }
-    Ok(vec![Draft::ok(detail).with(seen)])
+    if ports.iter().any(|(_, port)| port.state.is_none()) {
+        let detail = "the state of some ports was not seen";
+        return Err(Skip::new(SkipReason::NotCollected, detail));
+    }
+    let (why, fix) = cause(ports[0].1);
+    let draft = container.broken(format!("{detail}; {} {why}", lines[0]));
+    Ok(vec![draft.with(seen).fix(fix)])
+}
+
+/// What the first port lacks, and what to do about it.
+fn cause(port: &Port) -> (&'static str, &'static str) {
+    let ethernet = port.link_layer == Some(LinkLayer::Ethernet);
+    match (&port.state, &port.phys_state) {
+        (Some(PortState::Init | PortState::Armed), _) => (
+            "has a link, and no subnet manager has finished configuring it",
+            "start or repair the subnet manager of this fabric",
+        ),
+        (_, Some(PhysState::Polling)) => (
+            "looks for the other end: no cable, a dead transceiver, or a switch port that is off",
+            "check the cable and the switch port",
+        ),
+        (_, Some(PhysState::Disabled)) if ethernet => (
+            "is switched off: its network interface is down",
+            "bring the network interface of the port up",
+        ),
+        (_, Some(PhysState::Disabled)) => ("is switched off", "enable the port"),
+        _ => (
+            "is not ACTIVE",
+            "bring a port up: cable and switch for DOWN, subnet manager for INIT or ARMED",
+        ),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checks::testing::{container, outcome};
+    use crate::ask;
+    use crate::checks::testing::{changed, hca, verdict};
     use crate::report::Status;
-
-    fn verdict(role: &str, state: &str, nodes: &str) -> Result<Status, Skip> {
-        let ports = format!(
-            "/sys/class/infiniband/mlx5_0/ports/1/state: {state}\n\
-             /sys/class/infiniband/mlx5_0/ports/1/phys_state: 5: LinkUp"
-        );
-        let owner = "/sys/class/infiniband_verbs/uverbs0/ibdev: mlx5_0";
-        let answers = [
-            (&ask::RDMA_PORTS, ports.as_str()),
-            (&ask::DEV_INFINIBAND, nodes),
-            (&ask::RDMA_UVERBS, owner),
-        ];
-        outcome(run, &container(role, &answers)).map(|d| d[0].status)
-    }
 
     #[test]
     fn link_up_is_not_active() {
-        assert_eq!(verdict("decode", "4: ACTIVE", "uverbs0"), Ok(Status::Ok));
-        assert_eq!(verdict("decode", "2: INIT", "uverbs0"), Ok(Status::Fail));
-        assert_eq!(verdict("agg", "1: DOWN", "uverbs0"), Ok(Status::Warn));
+        let with = |state, role| verdict(run, role, &hca("mlx5_0", state, "open"));
+        assert_eq!(with("4: ACTIVE", "decode"), Ok(Status::Ok));
+        for state in ["1: DOWN", "2: INIT", "3: ARMED", "5: ACTIVE_DEFER"] {
+            assert_eq!(with(state, "decode"), Ok(Status::Fail), "{state}");
+            assert_eq!(with(state, "agg"), Ok(Status::Warn), "{state}");
+        }
+        let nothing = hca("mlx5_0", "4: ACTIVE", "EPERM");
         assert_eq!(
-            verdict("decode", "4: ACTIVE", ""),
+            verdict(run, "decode", &nothing),
             Err(Skip::not_applicable())
         );
     }
 
     #[test]
-    fn an_unread_answer_is_never_ok() {
-        let state = "/sys/class/infiniband/mlx5_0/ports/1/state: 4: ACTIVE";
-        let owner = "/sys/class/infiniband_verbs/uverbs0/ibdev: mlx5_0";
-        let all = [
-            (&ask::RDMA_PORTS, state),
-            (&ask::DEV_INFINIBAND, "uverbs0"),
-            (&ask::RDMA_UVERBS, owner),
-        ];
-        for left_out in 0..all.len() {
-            let mut answers = all.to_vec();
-            answers.remove(left_out);
-            let skip = outcome(run, &container("decode", &answers)).unwrap_err();
-            assert_eq!(skip.reason, SkipReason::NotCollected);
+    fn what_was_not_read_is_not_judged() {
+        let healthy = hca("mlx5_0", "4: ACTIVE", "open");
+        for ask in [
+            &ask::RDMA_PORTS,
+            &ask::DEV_INFINIBAND,
+            &ask::DEV_INFINIBAND_OPEN,
+        ] {
+            let rest: Vec<_> = healthy
+                .iter()
+                .filter(|(a, _)| a.id != ask.id)
+                .cloned()
+                .collect();
+            assert!(verdict(run, "decode", &rest).is_err(), "{}", ask.id);
         }
-        // A device that may be opened and of which no state was read is neither ACTIVE nor down.
-        let phys = "/sys/class/infiniband/mlx5_0/ports/1/phys_state: 5: LinkUp";
-        for ports in ["", phys, &state.replace("mlx5_0", "mlx5_1")] {
-            let mut answers = all;
-            answers[0].1 = ports;
-            let skip = outcome(run, &container("decode", &answers)).unwrap_err();
-            assert_eq!(skip.reason, SkipReason::Unparsable, "{ports:?}");
-        }
+        let rate = "/sys/class/infiniband/mlx5_0/ports/1/rate: 400 Gb/sec (4X NDR)";
+        let stateless = changed(&healthy, &[(&ask::RDMA_PORTS, rate)]);
+        assert!(verdict(run, "decode", &stateless).is_err());
     }
 }

@@ -27,7 +27,9 @@ check! {
 
 fn run(pair: &PairFacts) -> Outcome {
     if let (Status::Skipped, Some(reason)) = (pair.status, pair.reason) {
-        return Ok(vec![Draft::skipped(Skip::new(reason, &pair.detail)).with(evidence(pair))]);
+        return Ok(vec![
+            Draft::skipped(Skip::new(reason, &pair.detail)).with(evidence(pair)),
+        ]);
     }
     let mut detail = pair.detail.clone();
     for caveat in &pair.caveats {
@@ -37,7 +39,11 @@ fn run(pair: &PairFacts) -> Outcome {
     let mut draft = Draft::new(pair.status, detail).with(evidence(pair));
     draft.fix.clone_from(&pair.fix);
     if pair.status >= Status::Warn {
-        let clause = pair.detail.split([';', '.', ':']).next().unwrap_or_default();
+        let clause = pair
+            .detail
+            .split([';', '.', ':'])
+            .next()
+            .unwrap_or_default();
         draft = draft.headline(sanitise::line(clause, 120));
     }
     Ok(vec![draft])
@@ -45,8 +51,15 @@ fn run(pair: &PairFacts) -> Outcome {
 
 fn evidence(pair: &PairFacts) -> Option<Evidence> {
     let lines = pair.steps.iter().chain(&pair.evidence);
-    let excerpt = lines.take(16).map(|l| sanitise::line(l, 200)).collect::<Vec<_>>().join("\n");
-    let ask = Some(format!("NIXL transfer {} -> {}", pair.initiator, pair.target));
+    let excerpt = lines
+        .take(16)
+        .map(|l| sanitise::line(l, 200))
+        .collect::<Vec<_>>()
+        .join("\n");
+    let ask = Some(format!(
+        "NIXL transfer {} -> {}",
+        pair.initiator, pair.target
+    ));
     (!excerpt.is_empty()).then_some(Evidence {
         source: EvidenceSource::Snapshot,
         path: None,
@@ -91,7 +104,12 @@ mod tests {
             assert!(draft.detail.contains("GPU memory was not used"));
             assert_eq!(draft.evidence[0].excerpt, "WRITE 1 x 67108864");
         }
-        let draft = run(&pair(Status::Skipped, Some(SkipReason::NotFound))).unwrap().remove(0);
-        assert_eq!((draft.status, draft.reason), (Status::Skipped, Some(SkipReason::NotFound)));
+        let draft = run(&pair(Status::Skipped, Some(SkipReason::NotFound)))
+            .unwrap()
+            .remove(0);
+        assert_eq!(
+            (draft.status, draft.reason),
+            (Status::Skipped, Some(SkipReason::NotFound))
+        );
     }
 }

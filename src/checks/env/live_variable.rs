@@ -1,0 +1,211 @@
+use crate::catalogue::{self, Scope};
+use crate::check;
+use crate::checks::Container;
+use crate::checks::declare::{Draft, Outcome};
+use crate::checks::live;
+use crate::facts::container::process::{InForce, Whose};
+use crate::judge;
+use crate::observed::Skip;
+use crate::report::{KvPath, SkipReason, Status};
+use crate::sanitise;
+use crate::snapshot::evidence;
+
+check! {
+    /// A transport variable that is in force breaks or degrades the path it governs.
+    ///
+    /// One finding per variable, named `env:<VARIABLE>`, from the environment of the running worker and from the files that UCX
+    /// and NCCL read beside it (`ucx.conf`, `nccl.conf`), which no manifest shows. The value is judged with what this container
+    /// really has: its ports and their states, its GID tables, the UCX that is loaded.
+    ///
+    /// ## Why it matters
+    /// What is written in a manifest is not always what runs: images, entry points and files set variables, too.
+    ///
+    /// ## Fix
+    /// Every finding says what to write instead. For UCX and NCCL, unset is the good default.
+    ///
+    /// ## False alarms
+    /// Where no worker runs, the environment is the probe's own, and a fail is only a warning. An aggregated worker sends no KV.
+    ///
+    /// ## Sources
+    /// Each row of the catalogue names its own; docs/rules.md explains the rules.
+    "ENV012" "live-variable" on Container {
+        subsystem: Env, kv_path: Required, worst: Fail, causes: &[], since: "0.2.0",
+    }
+}
+
+/// At most this many characters of a value are repeated in a sentence.
+const SHOWN: usize = 120;
+
+fn run(container: &Container<'_>) -> Outcome {
+    let process = &container.facts.process;
+    let environment = process.environment.get()?;
+    let whose = match &environment.whose {
+        Whose::Worker(word) => format!("worker ({word})"),
+        Whose::Probe => "probe, no worker was found".to_owned(),
+        Whose::Pasted => "pasted".to_owned(),
+    };
+    let settings = process.in_force()?;
+    Ok(settings
+        .values()
+        .map(|setting| {
+            let line = format!("{} ({})", shown(setting), setting.file.unwrap_or(&whose));
+            judged(container, setting)
+                .named(format!("env:{}", setting.variable.name))
+                .with([evidence(setting.ask, [line.as_str()])])
+        })
+        .collect())
+}
+
+fn judged(container: &Container<'_>, setting: &InForce<'_>) -> Draft {
+    let variable = setting.variable;
+    let shown = shown(setting);
+    if catalogue::withheld(variable, setting.value) {
+        let detail = format!("{shown}: it may carry credentials and is neither shown nor judged");
+        return Draft::skipped(Skip::new(SkipReason::NotCollected, detail)).on_kv_path(KvPath::Off);
+    }
+    let path = if variable.scope == Scope::Kv {
+        KvPath::Required
+    } else {
+        KvPath::Off
+    };
+    if container.is_aggregated() && variable.scope != Scope::Collectives {
+        let detail = format!("{shown}: not applicable, the worker is aggregated and sends no KV");
+        return Draft::ok(detail).on_kv_path(KvPath::Off);
+    }
+    let judge = |cx| judge::judge(variable.name, Some(setting.value), cx);
+    let verdict = judge(&container.context);
+    let open = live::open_contexts(&container.facts, &container.context);
+    if verdict.status == Status::Ok
+        && let Some(worse) = open
+            .iter()
+            .map(judge)
+            .find(|other| other.status != Status::Ok)
+    {
+        let detail = format!(
+            "{shown}: which RDMA ports the container may open was not seen, and it may be that {}",
+            worse.reason
+        );
+        return Draft::skipped(Skip::new(SkipReason::NotCollected, detail)).on_kv_path(path);
+    }
+    // A shell's environment is what a worker would start with, and not what one runs with.
+    let status = if container.has_workers_environment() {
+        verdict.status
+    } else {
+        verdict.status.min(Status::Warn)
+    };
+    let from = setting
+        .file
+        .map_or(String::new(), |file| format!(" (from {file})"));
+    let mut draft =
+        Draft::new(status, format!("{shown}{from}: {}", verdict.reason)).on_kv_path(path);
+    draft.fix = verdict.fix;
+    if status == Status::Skipped {
+        draft.reason = Some(SkipReason::NotCollected);
+    }
+    draft
+}
+
+fn shown(setting: &InForce<'_>) -> String {
+    let name = setting.variable.name;
+    if catalogue::withheld(setting.variable, setting.value) {
+        return format!("{name} is set");
+    }
+    if setting.value.is_empty() {
+        return format!("{name} is set to the empty string");
+    }
+    format!("{name}={}", sanitise::line(setting.value, SHOWN))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ask;
+    use crate::checks::testing::{NOTHING, changed, container, hcas, outcome, verdict};
+
+    fn with(role: &str, environment: &str) -> Vec<(String, Status, KvPath)> {
+        let answers = changed(
+            &hcas(&["4: ACTIVE", "1: DOWN"]),
+            &[(&ask::ENVIRONMENT, environment)],
+        );
+        let drafts = outcome(run, &container(role, &answers)).unwrap();
+        let finding = |d: Draft| (d.name.unwrap_or_default(), d.status, d.kv_path.unwrap());
+        drafts.into_iter().map(finding).collect()
+    }
+
+    fn one(role: &str, environment: &str) -> Status {
+        let all = with(role, environment);
+        assert_eq!(all.len(), 1, "{all:?}");
+        all[0].1
+    }
+
+    #[test]
+    fn values_are_judged_with_what_is_here() {
+        let worker = "# process 7 dynamo.vllm\n";
+        for (line, status) in [
+            ("UCX_TLS=tcp", Status::Fail),
+            ("UCX_TLS=all", Status::Ok),
+            ("UCX_NET_DEVICES=mlx5_0:1", Status::Ok),
+            ("UCX_NET_DEVICES=mlx5_1:1", Status::Fail),
+            (
+                "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
+                Status::Warn,
+            ),
+        ] {
+            assert_eq!(one("decode", &format!("{worker}{line}")), status, "{line}");
+        }
+        let named = with("decode", &format!("{worker}UCX_TLS=tcp"));
+        assert_eq!(named[0].0, "env:UCX_TLS");
+        assert_eq!(named[0].2, KvPath::Required);
+    }
+
+    #[test]
+    fn the_place_decides_how_bad_it_is() {
+        assert_eq!(
+            one("agg", "# process 7 dynamo.vllm\nUCX_TLS=tcp"),
+            Status::Ok
+        );
+        assert_eq!(one("", "# process self probe\nUCX_TLS=tcp"), Status::Warn);
+        assert_eq!(one("", "UCX_TLS=tcp"), Status::Fail);
+        assert_eq!(
+            one("decode", "# process self probe\nUCX_TLS=tcp"),
+            Status::Fail
+        );
+    }
+
+    #[test]
+    fn a_file_counts_where_the_environment_is_silent() {
+        let files = "/etc/ucx/ucx.conf: present\n/etc/ucx/ucx.conf: UCX_TLS=tcp";
+        let answers = [
+            (&ask::ENVIRONMENT, "# process 7 dynamo.vllm\n"),
+            (&ask::UCX_SETTINGS, files),
+        ];
+        let drafts = outcome(run, &container("decode", &answers)).unwrap();
+        assert_eq!(drafts[0].status, Status::Fail);
+        assert!(
+            drafts[0].detail.contains("/etc/ucx/ucx.conf"),
+            "{}",
+            drafts[0].detail
+        );
+    }
+
+    #[test]
+    fn what_was_not_read_is_not_judged() {
+        assert!(verdict(run, "decode", NOTHING).is_err());
+        // Which ports may be opened was asked and not answered: what depends on it is open.
+        let environment = "# process 7 dynamo.vllm\nUCX_NET_DEVICES=mlx5_0:1\nUCX_TLS=all";
+        let answers = changed(&hcas(&["4: ACTIVE"]), &[(&ask::ENVIRONMENT, environment)]);
+        let mut snapshot = container("decode", &answers);
+        let missing = crate::snapshot::Answer::Missing {
+            reason: SkipReason::Timeout,
+            detail: String::new(),
+        };
+        let id = ask::DEV_INFINIBAND_OPEN.id.to_owned();
+        snapshot.answers.insert(id, missing);
+        let statuses: Vec<Status> = outcome(run, &snapshot)
+            .unwrap()
+            .iter()
+            .map(|draft| draft.status)
+            .collect();
+        assert_eq!(statuses, [Status::Skipped, Status::Ok]);
+    }
+}

@@ -1,0 +1,332 @@
+//! What a live container says about the place in which its variables take effect.
+
+use crate::facts::container::Facts;
+use crate::facts::container::rdma::{Device, state_word};
+use crate::facts::container::software::Version as Found;
+use crate::facts::hca::{GidKind, LinkLayer, Port, PortState};
+use crate::facts::nvidia_smi_q::FabricState;
+use crate::facts::nvidia_smi_topo::NvlinkReach;
+use crate::judge::context::{Accelerator, Backend, Context, Gid, Gpus, Link, Nic, Tri, Version};
+use crate::report::SkipReason;
+use crate::snapshot::Place;
+use std::collections::BTreeSet;
+
+/// The context of a container. What was not read stays unknown.
+pub(super) fn context(place: &Place, facts: &Facts) -> Context {
+    let usable = facts.rdma.usable_ports();
+    let nics = facts.rdma.own_ports().ok().map(nics);
+    let gpus = gpus(facts);
+    Context {
+        nixl: facts.software.nixl().as_ref().and_then(version),
+        ucx: facts.software.ucx_version().as_ref().and_then(version),
+        nccl: facts.software.nccl().as_ref().and_then(version),
+        accelerator: match &gpus {
+            Some(gpus) if gpus.count > 0 => Accelerator::Nvidia,
+            _ => Accelerator::Unknown,
+        },
+        gpus,
+        mnnvl: mnnvl(facts),
+        rdma: match &nics {
+            Some(nics) => Tri::from(!nics.is_empty()),
+            None => Tri::Unknown,
+        },
+        nics,
+        net: facts
+            .network
+            .usable()
+            .ok()
+            .map(|names| names.into_iter().collect()),
+        gids: usable.ok().and_then(|ports| gids(facts, ports)),
+        peermem: match facts.host.peer_memory() {
+            Ok((found, _)) => Tri::from(!found.is_empty()),
+            Err(_) => Tri::Unknown,
+        },
+        dmabuf: dmabuf(facts).0,
+        efa: efa(facts),
+        backend: backend(facts),
+        netplugin: netplugin(facts),
+        // An aggregated worker sends no KV to another node.
+        internode: match place.role.as_deref() {
+            Some("agg") => Tri::No,
+            _ => Tri::Unknown,
+        },
+        ..Context::default()
+    }
+}
+
+fn version(found: &Found) -> Option<Version> {
+    found
+        .numbers()
+        .map(|(major, minor)| Version::new(major, minor))
+}
+
+/// Contexts that the facts leave open where somebody looked and could not see which ports the container may open: none of
+/// them, or all that are visible. What is right in the one and wrong in the other is not known.
+pub(super) fn open_contexts(facts: &Facts, context: &Context) -> Vec<Context> {
+    let why = match facts.rdma.own_ports() {
+        Ok(_) => return vec![],
+        Err(skip) => skip.reason,
+    };
+    // A person pasted what they had: there a value is judged as it is written.
+    if why == SkipReason::NotCollected {
+        return vec![];
+    }
+    let with = |ports: Ports<'_>| {
+        let active = |(_, port): &(&Device, &Port)| port.state == Some(PortState::Active);
+        let usable = ports.iter().copied().filter(active).collect();
+        Context {
+            gids: gids(facts, usable),
+            rdma: Tri::from(!ports.is_empty()),
+            nics: Some(nics(ports)),
+            ..context.clone()
+        }
+    };
+    let mut open = vec![with(vec![])];
+    if let Some(devices) = facts.rdma.devices.known() {
+        let visible = devices
+            .iter()
+            .flat_map(|device| device.hca.ports.iter().map(move |port| (device, port)));
+        open.push(with(visible.collect()));
+    }
+    open
+}
+
+type Ports<'a> = Vec<(&'a Device, &'a Port)>;
+
+fn nics(ports: Ports<'_>) -> Vec<Nic> {
+    let nics = ports.into_iter().map(|(device, port)| Nic {
+        device: device.hca.name.clone(),
+        port: port.number,
+        link: match port.link_layer {
+            Some(LinkLayer::InfiniBand) => Link::InfiniBand,
+            Some(LinkLayer::Ethernet) => Link::Ethernet,
+            _ => Link::Unknown,
+        },
+        active: port.state == Some(PortState::Active),
+        state: port
+            .state
+            .as_ref()
+            .map_or_else(String::new, |state| state_word(state).to_owned()),
+    });
+    nics.collect()
+}
+
+/// Indexes that are filled, and of one kind, on every port that carries data. On mixed ports those of RoCE count, where
+/// a number matters.
+fn gids(facts: &Facts, ports: Ports<'_>) -> Option<Vec<Gid>> {
+    let any_roce = ports
+        .iter()
+        .any(|(_, port)| port.link_layer == Some(LinkLayer::Ethernet));
+    let mut common: Option<BTreeSet<(u32, Option<u8>)>> = None;
+    for (device, port) in ports {
+        let is_roce = port.link_layer == Some(LinkLayer::Ethernet);
+        if is_roce != any_roce {
+            continue;
+        }
+        let table = facts.rdma.gids_of(&device.hca.name, port.number).ok()?;
+        let own: BTreeSet<_> = table
+            .iter()
+            .map(|gid| {
+                let version = match (is_roce, gid.kind) {
+                    (false, _) | (_, None) => None,
+                    (true, Some(GidKind::IbOrRoceV1)) => Some(1),
+                    (true, Some(GidKind::RoceV2)) => Some(2),
+                };
+                (gid.index, version)
+            })
+            .collect();
+        common = Some(match common {
+            None => own,
+            Some(common) => common.intersection(&own).copied().collect(),
+        });
+    }
+    common.map(|common| {
+        let gid = |(index, roce_version)| Gid {
+            index,
+            roce_version,
+        };
+        common.into_iter().map(gid).collect()
+    })
+}
+
+fn gpus(facts: &Facts) -> Option<Gpus> {
+    let list = facts.gpu.list.known()?;
+    let nvswitch = match facts.gpu.topology.known().map(|matrix| matrix.nvlink()) {
+        Some(NvlinkReach::EveryPair { .. }) => Tri::Yes,
+        Some(NvlinkReach::SomePairs | NvlinkReach::NoPair) => Tri::No,
+        Some(NvlinkReach::OneGpu | NvlinkReach::Unknown) | None => Tri::Unknown,
+    };
+    Some(Gpus {
+        count: u32::try_from(list.len()).unwrap_or(u32::MAX),
+        model: list
+            .first()
+            .map_or_else(String::new, |gpu| gpu.name.clone()),
+        nvswitch,
+    })
+}
+
+/// This side of multi-node NVLink: registered with a fabric of several nodes, and an IMEX channel in the container.
+/// Whether the peer is in the same clique is for a pair to say.
+fn mnnvl(facts: &Facts) -> Tri {
+    let Some(query) = facts.gpu.fabric.known() else {
+        return Tri::Unknown;
+    };
+    let fabrics: Vec<_> = query
+        .gpus
+        .iter()
+        .filter_map(|gpu| gpu.fabric.as_ref())
+        .collect();
+    if fabrics.is_empty() || fabrics.len() != query.gpus.len() {
+        return if query.gpus.is_empty() || query.is_cut() {
+            Tri::Unknown
+        } else {
+            Tri::No
+        };
+    }
+    let ready = fabrics.iter().all(|fabric| {
+        fabric.is_multi_node()
+            && fabric.state == Some(FabricState::Completed)
+            && fabric.status.as_deref() == Some("Success")
+    });
+    if !ready {
+        return Tri::No;
+    }
+    match facts.gpu.imex_channels() {
+        Ok(channels) => Tri::from(!channels.is_empty()),
+        Err(_) => Tri::Unknown,
+    }
+}
+
+/// Kernels from which a driver registers dmabuf.
+/// <https://github.com/torvalds/linux/blob/v6.12/drivers/infiniband/hw>
+const DMABUF_KERNELS: &[(&str, (u32, u32))] = &[
+    ("mlx5_core", (5, 12)),
+    ("efa", (5, 16)),
+    ("ice", (6, 3)),
+    ("i40e", (6, 3)),
+    ("irdma", (6, 3)),
+];
+
+/// CUDA 11.7, the first that exports dmabuf.
+/// <https://docs.nvidia.com/cuda/cuda-toolkit-release-notes/>
+const DMABUF_DRIVER_BRANCH: u32 = 515;
+
+/// dmabuf is usable by driver and kernel, and in words what decides.
+pub(super) fn dmabuf(facts: &Facts) -> (Tri, Vec<String>) {
+    let mut words = Vec::new();
+    let open = match facts.gpu.driver.known() {
+        Some(driver) => {
+            let modules = match driver.is_open {
+                Some(true) => "open kernel modules",
+                Some(false) => "proprietary kernel modules, which export no dmabuf",
+                None => "kernel modules not known",
+            };
+            words.push(format!("NVIDIA driver {}: {modules}", driver.version));
+            driver.is_open.map_or(Tri::Unknown, Tri::from)
+        }
+        None => Tri::Unknown,
+    };
+    let branch = match facts.gpu.driver.known().and_then(|driver| driver.branch()) {
+        Some(branch) if branch < DMABUF_DRIVER_BRANCH => {
+            words.push(format!(
+                "driver branch {branch}, dmabuf needs {DMABUF_DRIVER_BRANCH}"
+            ));
+            Tri::No
+        }
+        Some(_) => Tri::Yes,
+        None => Tri::Unknown,
+    };
+    let kernel = kernel(facts, &mut words);
+    let all = [open, branch, kernel];
+    let verdict = if all.contains(&Tri::No) {
+        Tri::No
+    } else if all.contains(&Tri::Unknown) {
+        Tri::Unknown
+    } else {
+        Tri::Yes
+    };
+    (verdict, words)
+}
+
+/// The kernel can register dmabuf on every adapter that the container may open.
+fn kernel(facts: &Facts, words: &mut Vec<String>) -> Tri {
+    let Some(kernel) = facts.host.kernel.known() else {
+        return Tri::Unknown;
+    };
+    let Ok(devices) = facts.rdma.own() else {
+        return Tri::Unknown;
+    };
+    let drivers: BTreeSet<_> = devices
+        .iter()
+        .map(|device| device.driver.as_deref())
+        .collect();
+    let mut verdict = if drivers.is_empty() {
+        Tri::Unknown
+    } else {
+        Tri::Yes
+    };
+    for driver in drivers {
+        let row = DMABUF_KERNELS
+            .iter()
+            .find(|(name, _)| Some(*name) == driver);
+        match row {
+            Some((name, since)) if kernel.version < *since => {
+                words.push(format!(
+                    "kernel {}, {name} registers dmabuf from {}.{} on",
+                    kernel.release, since.0, since.1
+                ));
+                return Tri::No;
+            }
+            Some((name, _)) => words.push(format!("kernel {} with {name}", kernel.release)),
+            None => verdict = Tri::Unknown,
+        }
+    }
+    verdict
+}
+
+fn efa(facts: &Facts) -> Tri {
+    match facts.rdma.own() {
+        Ok(devices) => Tri::from(devices.iter().any(|device| device.is_efa())),
+        Err(_) => Tri::Unknown,
+    }
+}
+
+/// By the engines' own selectors, and by what the worker has loaded. vLLM takes its backend from a command line, which
+/// is not read.
+fn backend(facts: &Facts) -> Backend {
+    let named = |name: &str| match name.to_ascii_uppercase().as_str() {
+        "UCX" => Backend::Ucx,
+        "LIBFABRIC" => Backend::Libfabric,
+        _ => Backend::Other,
+    };
+    let word = facts.process.worker_word().unwrap_or_default();
+    let variable = if word.contains("sglang") {
+        "SGLANG_DISAGGREGATION_NIXL_BACKEND"
+    } else if word.contains("trtllm") {
+        "TRTLLM_NIXL_KVCACHE_BACKEND"
+    } else {
+        ""
+    };
+    if let Ok(Some(value)) = facts.process.value(variable) {
+        return named(value);
+    }
+    let Some(mapped) = facts.software.mapped.known() else {
+        return Backend::Unknown;
+    };
+    let has = |plugin: &str| mapped.iter().any(|path| path.contains(plugin));
+    match (has("libplugin_UCX"), has("libplugin_LIBFABRIC")) {
+        (true, false) => Backend::Ucx,
+        (false, true) => Backend::Libfabric,
+        // NIXL may load every plugin it finds.
+        (true, true) | (false, false) => Backend::Unknown,
+    }
+}
+
+fn netplugin(facts: &Facts) -> Option<String> {
+    let plugin = facts.software.nccl_plugin()?;
+    Some(match plugin {
+        None => "none".to_owned(),
+        Some(file) if file.contains("ofi") => "aws-ofi-nccl".to_owned(),
+        Some(file) => file.to_owned(),
+    })
+}

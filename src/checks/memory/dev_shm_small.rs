@@ -1,0 +1,99 @@
+use crate::check;
+use crate::checks::Container;
+use crate::checks::declare::{Draft, Outcome};
+use crate::observed::Skip;
+use crate::report::SkipReason;
+
+check! {
+    /// `/dev/shm` is small or nearly full.
+    ///
+    /// ## Why it matters
+    /// Engines, NCCL and UCX exchange data between their processes there. When it fills up a process dies with a bus error.
+    ///
+    /// ## Fix
+    /// Set the shared memory of the component (`sharedMemory.size`, `sharedMemorySize`) to 16Gi, for TensorRT-LLM 80Gi.
+    ///
+    /// ## Sources
+    /// Dynamo guides (16Gi, 80Gi); NVIDIA/nccl#342, #525; llm-d/llm-d#352; vllm-project/vllm#4383.
+    "MEM002" "dev-shm-small" on Container {
+        subsystem: Memory, kv_path: Supporting, worst: Fail, causes: &[], since: "0.2.0",
+    }
+}
+
+/// What runtimes mount where nothing is said: 64 MiB.
+const RUNTIME_DEFAULT: u64 = 64 << 20;
+
+/// What the Dynamo guides ask for, in bytes: 16 GiB.
+/// <https://github.com/ai-dynamo/dynamo/blob/main/docs/kubernetes/deployment/dynamomodel-guide.md>
+const WANTED: u64 = 16 << 30;
+
+/// From this share on it counts as nearly full, in percent. This project's own judgement.
+const NEARLY_FULL: u64 = 95;
+
+fn run(container: &Container<'_>) -> Outcome {
+    let shm = container.facts.host.shm.get()?;
+    let Some(size) = shm.size_bytes else {
+        let detail = "the mount of /dev/shm names no size; df shows it";
+        return Err(Skip::new(SkipReason::NotCollected, detail));
+    };
+    let line = match shm.used_bytes {
+        Some(used) => format!("/dev/shm of {size} bytes, {used} in use"),
+        None => format!("/dev/shm of {size} bytes"),
+    };
+    let seen = [shm.evidence([line.as_str()])];
+    let full = shm
+        .used_bytes
+        .is_some_and(|used| size > 0 && used.saturating_mul(100) / size >= NEARLY_FULL);
+    if full {
+        let detail = format!("{line}: nearly full, and a full one ends in a bus error");
+        let fix = "raise the shared memory size of the component, and look for what fills it (`ls -la /dev/shm`)";
+        return Ok(vec![container.broken(detail).with(seen).fix(fix)]);
+    }
+    let fix = "set the shared memory size of the component to 16Gi (TensorRT-LLM 80Gi)";
+    if size <= RUNTIME_DEFAULT {
+        let detail =
+            format!("{line}: the runtime's default of 64 MiB, too small for NCCL and the engine");
+        return Ok(vec![container.broken(detail).with(seen).fix(fix)]);
+    }
+    if size < WANTED && container.moves_kv() {
+        let detail = format!("{line}: the Dynamo guides ask for 16 GiB (TensorRT-LLM 80 GiB)");
+        return Ok(vec![Draft::warn(detail).with(seen).fix(fix)]);
+    }
+    if shm.used_bytes.is_none() {
+        let detail = format!("{line}; how much of it is in use was not seen");
+        return Err(Skip::new(SkipReason::NotCollected, detail));
+    }
+    Ok(vec![Draft::ok(line).with(seen)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ask;
+    use crate::checks::testing::{NOTHING, verdict};
+    use crate::report::Status;
+
+    #[test]
+    fn size_and_use_count() {
+        let with = |role: &str, size_kb: u64, used_kb: u64| {
+            let text = format!(
+                "Filesystem 1024-blocks Used Available Capacity Mounted on\nshm {size_kb} {used_kb} {} 1% /dev/shm\n",
+                size_kb - used_kb
+            );
+            verdict(run, role, &[(&ask::SHM, text.as_str())])
+        };
+        let gib = 1 << 20;
+        assert_eq!(with("decode", 16 * gib, 0), Ok(Status::Ok));
+        assert_eq!(with("decode", 8 * gib, 0), Ok(Status::Warn));
+        assert_eq!(with("agg", 8 * gib, 0), Ok(Status::Ok));
+        assert_eq!(with("decode", 64 << 10, 0), Ok(Status::Fail));
+        assert_eq!(with("agg", 64 << 10, 0), Ok(Status::Warn));
+        assert_eq!(with("decode", 100 * gib, 96 * gib), Ok(Status::Fail));
+        assert!(verdict(run, "decode", NOTHING).is_err());
+        // The mount says how large it is, and not how full.
+        let mount = |size: u64| format!("1 2 0:30 / /dev/shm rw - tmpfs shm rw,size={size}k");
+        let by_mount = |size| verdict(run, "decode", &[(&ask::MOUNTS, mount(size).as_str())]);
+        assert_eq!(by_mount(65536), Ok(Status::Fail));
+        assert!(by_mount(32 * gib).is_err());
+    }
+}

@@ -1,0 +1,158 @@
+use crate::check;
+use crate::checks::Container;
+use crate::checks::declare::{Draft, Outcome};
+use crate::facts::nccl_log::{Fault, Network, Via};
+use crate::observed::Skip;
+use crate::report::SkipReason;
+
+check! {
+    /// A log of NCCL shows collectives on sockets, on staged copies, or a known fault.
+    ///
+    /// Only for a log that a person hands in (`NCCL_DEBUG=INFO`). It is about the ranks of one worker, not about KV.
+    ///
+    /// ## Why it matters
+    /// NCCL falls back silently: no adapter means sockets, no GPUDirect means copies through host memory.
+    ///
+    /// ## Fix
+    /// Each finding says what to look at.
+    ///
+    /// ## False alarms
+    /// Within a node channels go over P2P or shared memory whatever `Using network` says; only channels `via NET` are between
+    /// nodes. `MNNVL busId .. state 3` is a probe and says nothing.
+    ///
+    /// ## Sources
+    /// NCCL v2.28.9-1 `src`; NVIDIA/nccl#451, #952, #1537; vllm-project/vllm#42075.
+    "NCCL001" "collectives-degraded" on Container {
+        subsystem: Nccl, kv_path: Off, worst: Fail, causes: &[], since: "0.2.0",
+    }
+}
+
+fn run(container: &Container<'_>) -> Outcome {
+    let log = match container.facts.logs.nccl.get() {
+        Err(skip) if skip.reason == SkipReason::NotCollected => return Err(Skip::not_applicable()),
+        log => log?,
+    };
+    let mut drafts: Vec<Draft> = Vec::new();
+    let mut add = |draft: Draft, line: &str, fix: &str| {
+        drafts.push(draft.with([log.evidence([line])]).fix(fix));
+    };
+    let over = |wanted: fn(&Via) -> bool| log.channels.keys().any(wanted);
+    let on_socket = over(|via| {
+        matches!(
+            via,
+            Via::Net {
+                network: Network::Socket,
+                ..
+            }
+        )
+    });
+    let staged = over(|via| {
+        matches!(
+            via,
+            Via::Net {
+                network: Network::Ib | Network::Libfabric,
+                gpu_direct: false
+            }
+        )
+    });
+    if on_socket {
+        add(
+            Draft::fail("channels between nodes go over sockets"),
+            "via NET/Socket",
+            "give the container its RDMA devices; NCCL_IB_DISABLE, NCCL_NET and NCCL_IB_HCA must not exclude them",
+        );
+    } else if log.networks.contains(&Network::Socket) && log.nodes.is_some_and(|nodes| nodes > 1) {
+        add(
+            Draft::fail("the network that was chosen for several nodes is sockets"),
+            "Using network Socket",
+            "give the container its RDMA devices; NCCL_IB_DISABLE, NCCL_NET and NCCL_IB_HCA must not exclude them",
+        );
+    } else if log.has_no_rdma_device && !log.networks.contains(&Network::Libfabric) {
+        add(
+            Draft::warn("NCCL finds no RDMA device"),
+            "NET/IB : No device found.",
+            "grant the container its RDMA devices, if ranks are on several nodes",
+        );
+    }
+    if log.has_no_verbs_library {
+        add(
+            Draft::warn("NCCL could not load libibverbs"),
+            "Failed to open libibverbs.so",
+            "install libibverbs in the image",
+        );
+    }
+    if staged {
+        add(
+            Draft::warn("channels between nodes copy through host memory: no GPUDirect RDMA"),
+            "via NET/IB without GDRDMA",
+            "load nvidia_peermem or use dmabuf; NCCL_NET_GDR_LEVEL=SYS where GPU and adapter are on different sides",
+        );
+    }
+    for fault in &log.faults {
+        match fault {
+            Fault::SharedMemoryTooSmall => add(
+                Draft::fail("/dev/shm is too small for NCCL"),
+                "Error while creating shared memory segment",
+                "set the shared memory size of the component to 16Gi",
+            ),
+            Fault::Completion(status) => add(
+                Draft::fail(format!("a transfer failed with {status}")),
+                status,
+                "look at the path to the peer: GID, addresses, switch, flow control; the peer may also be gone",
+            ),
+            Fault::PluginFailed(name) => add(
+                Draft::warn(format!(
+                    "the network plugin {name} could not be initialised"
+                )),
+                name,
+                "check the plugin's libraries (LD_LIBRARY_PATH) and its devices",
+            ),
+        }
+    }
+    if !drafts.is_empty() {
+        return Ok(drafts);
+    }
+    if !log.shows_transport() {
+        let detail = "the log ends before the channels, so it does not show what carries them";
+        return Err(Skip::new(SkipReason::NotFound, detail));
+    }
+    let shown: Vec<String> = log.channels.keys().map(|via| format!("{via:?}")).collect();
+    let seen = [log.evidence(shown.iter().map(String::as_str))];
+    Ok(vec![
+        Draft::ok("the channels of the log use peer-to-peer, shared memory or RDMA").with(seen),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ask;
+    use crate::checks::testing::{NOTHING, verdict};
+    use crate::report::Status;
+
+    #[test]
+    fn channels_show_what_carries_and_the_chosen_network_does_not() {
+        let with = |lines: &[&str]| {
+            let text: String = lines
+                .iter()
+                .map(|line| format!("host:1:1 [0] NCCL INFO {line}\n"))
+                .collect();
+            verdict(run, "decode", &[(&ask::NCCL_LOG, text.as_str())])
+        };
+        let rdma = "Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0/GDRDMA";
+        let staged = "Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0";
+        let socket = "Channel 00/0 : 0[0] -> 8[0] [send] via NET/Socket/0";
+        let nvlink = "Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM";
+        assert_eq!(with(&[rdma]), Ok(Status::Ok));
+        assert_eq!(with(&["Using network Socket", nvlink]), Ok(Status::Ok));
+        assert_eq!(with(&[staged]), Ok(Status::Warn));
+        assert_eq!(with(&[socket]), Ok(Status::Fail));
+        assert_eq!(
+            with(&["NET/IB : No device found.", nvlink]),
+            Ok(Status::Warn)
+        );
+        assert!(with(&["Using network IB"]).is_err());
+        assert_eq!(verdict(run, "decode", NOTHING), Err(Skip::not_applicable()));
+        assert!(verdict(run, "decode", &[(&ask::NCCL_LOG, "no such log")]).is_err());
+    }
+}

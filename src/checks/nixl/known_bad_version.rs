@@ -1,0 +1,220 @@
+use crate::check;
+use crate::checks::Container;
+use crate::checks::declare::{Draft, Outcome};
+use crate::facts::container::Facts;
+use crate::facts::container::software::Version;
+use crate::observed::Skip;
+use crate::report::{Evidence, SkipReason};
+
+check! {
+    /// A version of UCX or NIXL is known not to work with what is here.
+    ///
+    /// ## Why it matters
+    /// These pairs fail or are slow for reasons that no setting cures.
+    ///
+    /// ## Fix
+    /// Use the version that the finding names; every entry of the table carries its report.
+    ///
+    /// ## Sources
+    /// NVIDIA/TensorRT-LLM#6024 (Blackwell needs UCX 1.19); vllm-project/vllm#35799 (NIXL 0.10.0 on B200); UCX v1.18.0
+    /// `ib_md.c` (peer memory modules are looked for from 1.18 on).
+    "NIXL002" "known-bad-version" on Container {
+        subsystem: Nixl, kv_path: Supporting, worst: Warn, causes: &[], since: "0.2.0",
+    }
+}
+
+/// One pair that does not work.
+struct Row {
+    /// Whose version it is.
+    of: Of,
+    /// The versions it is about, by the first two numbers.
+    versions: fn((u32, u32)) -> bool,
+    /// What must be here, too.
+    with: fn(&Facts) -> bool,
+    /// What happens.
+    effect: &'static str,
+    /// What to use instead.
+    fix: &'static str,
+    /// The report.
+    source: &'static str,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Of {
+    Ucx,
+    Nixl,
+}
+
+const TABLE: &[Row] = &[
+    Row {
+        of: Of::Ucx,
+        versions: |version| version < (1, 19),
+        with: has_blackwell,
+        effect: "does not use NVLink of Blackwell GPUs",
+        fix: "use UCX 1.19 or later",
+        source: "NVIDIA/TensorRT-LLM#6024",
+    },
+    Row {
+        of: Of::Nixl,
+        versions: |version| version == (0, 10),
+        with: has_blackwell,
+        effect: "fails on B200",
+        fix: "use NIXL 1.0 or later",
+        source: "vllm-project/vllm#35799",
+    },
+    Row {
+        of: Of::Ucx,
+        versions: |version| version < (1, 18),
+        with: has_only_peer_modules,
+        effect: "looks for peer memory in /sys/kernel/mm/memory_peers only, which is not there",
+        fix: "use UCX 1.18 or later",
+        source: "UCX v1.18.0 src/uct/ib/base/ib_md.c",
+    },
+];
+
+fn has_blackwell(facts: &Facts) -> bool {
+    let list = facts.gpu.list.known();
+    list.is_some_and(|list| list.iter().any(|gpu| gpu.is_blackwell()))
+}
+
+fn has_only_peer_modules(facts: &Facts) -> bool {
+    facts.host.peer_memory().is_ok_and(|(found, _)| {
+        !found.is_empty() && !found.iter().any(|path| path.contains("memory_peers"))
+    })
+}
+
+fn run(container: &Container<'_>) -> Outcome {
+    let facts = &container.facts;
+    let ucx = facts.software.ucx_version();
+    let nixl = facts.software.nixl();
+    if ucx.is_none() && nixl.is_none() {
+        let skip = facts.software.packages.get().err();
+        let detail = "no version of UCX or NIXL was seen";
+        return Err(skip.unwrap_or_else(|| Skip::new(SkipReason::NotFound, detail)));
+    }
+    let version = |of| match of {
+        Of::Ucx => ucx.as_ref(),
+        Of::Nixl => nixl.as_ref(),
+    };
+    let mut drafts = Vec::new();
+    for row in TABLE {
+        let Some(have) = version(row.of) else {
+            continue;
+        };
+        let Some(numbers) = have.numbers() else {
+            continue;
+        };
+        if (row.versions)(numbers) && (row.with)(facts) {
+            let name = if row.of == Of::Ucx { "UCX" } else { "NIXL" };
+            let detail = format!("{name} {} {} ({})", have.text, row.effect, row.source);
+            drafts.push(Draft::warn(detail).with([shown(facts, have)]).fix(row.fix));
+        }
+    }
+    if drafts.is_empty() {
+        // Half of the table was not looked at where a version is missing, and not just absent.
+        let packages = facts.software.packages.get()?;
+        let Some(ucx) = &ucx else {
+            let detail =
+                "the version of the UCX in use was not seen, and nothing is known against NIXL";
+            return Err(Skip::new(SkipReason::NotFound, detail));
+        };
+        let has_nixl = packages
+            .iter()
+            .any(|package| package.name.starts_with("nixl"));
+        if has_nixl && nixl.is_none() {
+            let detail = "NIXL is here in several versions, and nothing is known against UCX";
+            return Err(Skip::new(SkipReason::Unresolved, detail));
+        }
+        if facts.gpu.list.get()?.iter().any(|gpu| gpu.name.is_empty()) {
+            let detail = "the model of the GPUs was not seen";
+            return Err(Skip::new(SkipReason::NotFound, detail));
+        }
+        if ucx.numbers() < Some((1, 18)) {
+            facts.host.peer_memory()?;
+        }
+        let with = nixl
+            .as_ref()
+            .map_or(String::new(), |nixl| format!(" with NIXL {}", nixl.text));
+        let seen = [Some(ucx), nixl.as_ref()].into_iter().flatten();
+        let draft = Draft::ok(format!("nothing is known against UCX {}{with}", ucx.text));
+        drafts.push(draft.with(seen.map(|version| shown(facts, version))));
+    }
+    Ok(drafts)
+}
+
+fn shown(facts: &Facts, version: &Version) -> Evidence {
+    use crate::ask;
+    let ask = if version.source.starts_with("ucx_info") {
+        &ask::UCX_INFO_VERSION
+    } else {
+        facts
+            .software
+            .packages
+            .known()
+            .map_or(&ask::PYTHON_PACKAGES, |packages| packages.ask)
+    };
+    let line = format!("{} by {}", version.text, version.source);
+    crate::snapshot::evidence(ask, [line.as_str()])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ask;
+    use crate::checks::testing::{NOTHING, verdict};
+    use crate::report::Status;
+
+    fn with(nixl: &str, gpu: &str) -> Result<Status, Skip> {
+        let packages = format!("/v/site-packages/nixl_cu12-{nixl}.dist-info");
+        let query = format!("index, name\n0, {gpu}\n");
+        let answers = [
+            (&ask::PYTHON_PACKAGES, packages.as_str()),
+            (
+                &ask::UCX_LIBRARIES,
+                "/v/site-packages/nixl_cu12.libs/libucp-1a.so.0",
+            ),
+            (&ask::NVIDIA_SMI_QUERY, query.as_str()),
+        ];
+        verdict(run, "decode", &answers)
+    }
+
+    #[test]
+    fn pairs_of_the_table_are_named() {
+        assert_eq!(with("1.3.0", "NVIDIA B200"), Ok(Status::Ok));
+        assert_eq!(with("0.10.0", "NVIDIA B200"), Ok(Status::Warn));
+        assert_eq!(with("0.10.0", "NVIDIA H100 80GB HBM3"), Ok(Status::Ok));
+        let old = [
+            (&ask::UCX_LIBRARIES, "/usr/lib64/libucp.so.0"),
+            (
+                &ask::UCX_INFO_VERSION,
+                "# Library version: 1.17.0\n# Library path: /usr/lib64/libucs.so.0",
+            ),
+            (&ask::NVIDIA_SMI_QUERY, "index, name\n0, NVIDIA GB200\n"),
+        ];
+        assert_eq!(verdict(run, "decode", &old), Ok(Status::Warn));
+        let modules = [
+            old[0],
+            old[1],
+            (
+                &ask::MODULE_VERSIONS,
+                "/sys/module/nvidia_peermem/version: 550",
+            ),
+        ];
+        assert_eq!(verdict(run, "decode", &modules), Ok(Status::Warn));
+    }
+
+    #[test]
+    fn what_was_not_read_is_not_judged() {
+        assert!(verdict(run, "decode", NOTHING).is_err());
+        let only = [(&ask::PYTHON_PACKAGES, "/v/nixl-1.3.0.dist-info")];
+        assert!(verdict(run, "decode", &only).is_err());
+        // A host with a UCX of its own, and nothing else.
+        let host = [
+            (&ask::PYTHON_PACKAGES, ""),
+            (&ask::UCX_LIBRARIES, "/usr/lib64/libucp.so.0"),
+            (&ask::UCX_INFO_VERSION, "# Version 1.20.0"),
+            (&ask::DEV_GPU, ""),
+        ];
+        assert_eq!(verdict(run, "decode", &host), Ok(Status::Ok));
+    }
+}

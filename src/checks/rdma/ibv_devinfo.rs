@@ -1,0 +1,102 @@
+use crate::check;
+use crate::checks::Container;
+use crate::checks::declare::{Draft, Outcome};
+use crate::facts::hca::Absence;
+use crate::observed::Skip;
+
+check! {
+    /// The verbs library of this image cannot use a device that the container may open.
+    ///
+    /// ## Why it matters
+    /// The kernel is fine and the permission is there, but the image lacks the user-space driver of the adapter, or has one of
+    /// another ABI. UCX and NCCL use the same library and see nothing.
+    ///
+    /// ## Fix
+    /// Install the provider in the image (`ibverbs-providers`, `libmlx5`, the vendor's package), of the same release as
+    /// `libibverbs`.
+    ///
+    /// ## Sources
+    /// k8snetworkplumbingwg/sriov-cni#348 (provider ABI); spidernet-io/spiderpool#4345; rdma-core v55.0 `devinfo.c`.
+    "RDMA004" "ibv-devinfo" on Container {
+        subsystem: Rdma, kv_path: Supporting, worst: Fail, causes: &[], since: "0.2.0",
+    }
+}
+
+fn run(container: &Container<'_>) -> Outcome {
+    let rdma = &container.facts.rdma;
+    let verbs = rdma.verbs.get()?;
+    let granted = rdma.granted.get()?;
+    if granted.devices.is_empty() || granted.ask.id == verbs.ask.id {
+        // `device-not-granted` and `ib-devices` say why; a pasted output cannot be compared with itself.
+        return Err(Skip::not_applicable());
+    }
+    let shown: Vec<&str> = verbs.devices.iter().map(|d| d.name.as_str()).collect();
+    let lost: Vec<&str> = granted
+        .devices
+        .iter()
+        .map(String::as_str)
+        .filter(|name| verbs.device(name).is_none())
+        .collect();
+    let words = match verbs.absence {
+        Some(Absence::NoDevice) => "No IB devices found".to_owned(),
+        Some(Absence::NoSubsystem) => "Function not implemented".to_owned(),
+        None => shown.join(" "),
+    };
+    let seen = [verbs.evidence([words.as_str()])];
+    if lost.is_empty() {
+        let detail = format!(
+            "ibv_devinfo opens all {} devices of the container",
+            granted.devices.len()
+        );
+        return Ok(vec![Draft::ok(detail).with(seen)]);
+    }
+    let detail = format!(
+        "the kernel opens {} for this container, and the verbs library of the image does not show {}",
+        if lost.len() == 1 {
+            "a device".to_owned()
+        } else {
+            format!("{} devices", lost.len())
+        },
+        lost.join(", ")
+    );
+    let fix = "install the verbs provider of this adapter in the image, of the same release as libibverbs";
+    let draft = if lost.len() == granted.devices.len() {
+        container.broken(detail)
+    } else {
+        Draft::warn(detail)
+    };
+    Ok(vec![draft.with(seen).fix(fix)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ask;
+    use crate::checks::testing::{hca, verdict};
+    use crate::report::Status;
+
+    const SHOWN: &str =
+        "hca_id: mlx5_0\n\ttransport: InfiniBand (0)\n\t\tport: 1\n\t\t\tstate: PORT_ACTIVE (4)\n";
+
+    #[test]
+    fn the_library_must_show_what_the_kernel_opens() {
+        for (text, role, status) in [
+            (SHOWN, "decode", Status::Ok),
+            ("No IB devices found", "decode", Status::Fail),
+            ("No IB devices found", "agg", Status::Warn),
+        ] {
+            let mut answers = hca("mlx5_0", "4: ACTIVE", "open");
+            answers.push((&ask::IBV_DEVINFO, text.to_owned()));
+            assert_eq!(verdict(run, role, &answers), Ok(status), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn without_the_tool_nothing_is_said() {
+        let answers = hca("mlx5_0", "4: ACTIVE", "open");
+        assert!(verdict(run, "decode", &answers).is_err());
+        let mut closed = hca("mlx5_0", "4: ACTIVE", "EPERM");
+        closed.push((&ask::IBV_DEVINFO, "No IB devices found".to_owned()));
+        assert_eq!(verdict(run, "decode", &closed), Err(Skip::not_applicable()));
+    }
+}

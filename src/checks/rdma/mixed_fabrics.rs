@@ -1,0 +1,143 @@
+use crate::check;
+use crate::checks::Container;
+use crate::checks::declare::{Draft, Outcome};
+use crate::facts::container::rdma::port_line;
+use crate::facts::hca::LinkLayer;
+use crate::judge::selection::Selection;
+use crate::observed::Skip;
+use crate::report::SkipReason;
+
+check! {
+    /// The container has ACTIVE ports of several fabrics, and nothing chooses between them.
+    ///
+    /// ## Why it matters
+    /// UCX takes the ports with the best estimate next to each GPU. A port of the storage or management fabric that is just as
+    /// near may be taken, and the peer is not on it: NIXL_ERR_REMOTE_DISCONNECT at the first transfer. NCCL connects
+    /// InfiniBand with RoCE and gives up.
+    ///
+    /// ## Fix
+    /// Name the ports of the KV fabric in UCX_NET_DEVICES (and NCCL_IB_HCA), or grant the container only those.
+    ///
+    /// ## False alarms
+    /// Ports of one kind and rate are one fabric as far as one node can see; unset is then the best setting.
+    ///
+    /// ## Sources
+    /// ai-dynamo/dynamo#10852 (B200/B300 with BlueField ports), #10202; NCCL v2.28.9-1 `net_ib.cc` ("Try selecting NICs of
+    /// only one link type").
+    "RDMA013" "mixed-fabrics" on Container {
+        subsystem: Rdma, kv_path: Supporting, worst: Warn, causes: &[], since: "0.2.0",
+    }
+}
+
+/// Rates that differ by this factor are taken for different networks.
+const FACTOR: f64 = 2.0;
+
+fn run(container: &Container<'_>) -> Outcome {
+    let facts = &container.facts;
+    let ports = facts.rdma.usable_ports()?;
+    if ports.len() < 2 {
+        return Err(Skip::not_applicable());
+    }
+    let ucx_value = facts.process.value("UCX_NET_DEVICES")?;
+    let ucx = Selection::ucx(ucx_value, &container.context);
+    let nccl = Selection::nccl(facts.process.value("NCCL_IB_HCA")?);
+    let devices = facts.rdma.devices.get()?;
+    let mut drafts = Vec::new();
+    for (variable, selection) in [("UCX_NET_DEVICES", ucx), ("NCCL_IB_HCA", nccl)] {
+        let chosen: Vec<_> = ports
+            .iter()
+            .filter(|(device, port)| {
+                selection
+                    .as_ref()
+                    .is_none_or(|s| s.selects(&device.hca.name, port.number))
+            })
+            .collect();
+        if chosen
+            .iter()
+            .any(|(_, port)| port.link_layer.is_none() || port.rate.is_none())
+        {
+            let detail = "link layer or rate of some ports was not seen";
+            return Err(Skip::new(SkipReason::NotCollected, detail));
+        }
+        let links = |link: LinkLayer| {
+            chosen
+                .iter()
+                .any(|(_, port)| port.link_layer == Some(link.clone()))
+        };
+        let rates = chosen.iter().filter_map(|(_, port)| port.rate_gbps());
+        let (slowest, fastest) = rates.fold((f64::MAX, 0.0_f64), |(low, high), rate| {
+            (low.min(rate), high.max(rate))
+        });
+        let what = if links(LinkLayer::InfiniBand) && links(LinkLayer::Ethernet) {
+            "InfiniBand and Ethernet ports are ACTIVE".to_owned()
+        } else if variable == "UCX_NET_DEVICES" && fastest >= slowest * FACTOR {
+            format!("ports of {slowest} and of {fastest} Gb/s are ACTIVE")
+        } else {
+            continue;
+        };
+        let said = match &selection {
+            None => format!("{variable} is unset or all"),
+            Some(_) => format!("{variable} selects both"),
+        };
+        let lines: Vec<String> = chosen.iter().map(|(d, p)| port_line(d, p)).collect();
+        let seen = devices.evidence(lines.iter().map(String::as_str));
+        let fix = format!("name the ports of one fabric in {variable}, those next to the GPUs");
+        drafts.push(
+            Draft::warn(format!("{what}, and {said}"))
+                .with([seen])
+                .fix(fix),
+        );
+    }
+    if drafts.is_empty() {
+        let lines: Vec<String> = ports.iter().map(|(d, p)| port_line(d, p)).collect();
+        let seen = devices.evidence(lines.iter().map(String::as_str));
+        drafts.push(Draft::ok("the ports that are used are of one kind and rate").with([seen]));
+    }
+    Ok(drafts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ask;
+    use crate::checks::testing::{NOTHING, changed, hcas, verdict};
+    use crate::report::Status;
+
+    #[test]
+    fn two_fabrics_need_a_choice() {
+        let with = |from: &str, to: &str, environment: &str| {
+            let mut answers = hcas(&["4: ACTIVE", "4: ACTIVE"]);
+            for (_, text) in &mut answers {
+                *text = text.replacen(from, to, 1);
+            }
+            let answers = changed(&answers, &[(&ask::ENVIRONMENT, environment)]);
+            verdict(run, "decode", &answers)
+        };
+        let ethernet = "link_layer: Ethernet";
+        let infiniband = "link_layer: InfiniBand";
+        assert_eq!(with("", "", ""), Ok(Status::Ok));
+        assert_eq!(with(infiniband, ethernet, ""), Ok(Status::Warn));
+        assert_eq!(
+            with(infiniband, ethernet, "UCX_NET_DEVICES=mlx5_1:1"),
+            Ok(Status::Warn)
+        );
+        let both = "UCX_NET_DEVICES=mlx5_1:1\nNCCL_IB_HCA==mlx5_1";
+        assert_eq!(with(infiniband, ethernet, both), Ok(Status::Ok));
+        assert_eq!(
+            with("400 Gb/sec (4X NDR)", "100 Gb/sec (4X EDR)", ""),
+            Ok(Status::Warn)
+        );
+        assert!(with(infiniband, "other: x", "").is_err());
+    }
+
+    #[test]
+    fn what_was_not_read_is_not_judged() {
+        assert!(verdict(run, "decode", NOTHING).is_err());
+        let answers = hcas(&["4: ACTIVE", "4: ACTIVE"]);
+        assert!(verdict(run, "decode", &answers).is_err());
+        assert_eq!(
+            verdict(run, "decode", &hcas(&["4: ACTIVE"])),
+            Err(Skip::not_applicable())
+        );
+    }
+}

@@ -1,0 +1,162 @@
+use crate::check;
+use crate::checks::Container;
+use crate::checks::declare::{Draft, Outcome};
+use crate::facts::sysfs::Counters;
+use crate::observed::Skip;
+
+check! {
+    /// A port counted errors or lost its link, some time since its driver was loaded.
+    ///
+    /// The published limits are about growth per time, and one reading has no time. So a counter that may never move is a
+    /// warning, and the others are named without a verdict. Read twice to know.
+    ///
+    /// ## Why it matters
+    /// A link that flaps or corrupts makes transfers time out or repeat, long before it goes down for good.
+    ///
+    /// ## Fix
+    /// Read the counters again after an hour of traffic (`node` again); what grows decides. Then cable, transceiver, switch
+    /// port.
+    ///
+    /// ## False alarms
+    /// A reboot of a switch or of the peer moves link_downed once.
+    ///
+    /// ## Sources
+    /// NVSentinel (any increment of local_link_integrity_errors and excessive_buffer_overrun_errors is fatal); AzNHC (5 losses
+    /// of the carrier in 24 h).
+    "RDMA016" "port-errors" on Container {
+        subsystem: Rdma, kv_path: Off, worst: Warn, causes: &[], since: "0.2.0",
+    }
+}
+
+/// A limit on a counter's reading.
+struct Limit {
+    counter: &'static str,
+    most: u64,
+    source: &'static str,
+}
+
+const LIMITS: &[Limit] = &[
+    Limit {
+        counter: "local_link_integrity_errors",
+        most: 0,
+        source: "NVSentinel: any increment is fatal",
+    },
+    Limit {
+        counter: "excessive_buffer_overrun_errors",
+        most: 0,
+        source: "NVSentinel: any increment is fatal",
+    },
+    // The reading covers more than a day, so a few are left to reboots.
+    Limit {
+        counter: "link_downed",
+        most: 5,
+        source: "AzNHC: 5 losses of the carrier in 24 h",
+    },
+];
+
+/// Counters that are worth a note and have no limit without a time.
+const NOTED: &[&str] = &[
+    "symbol_error",
+    "link_error_recovery",
+    "port_rcv_errors",
+    "port_xmit_discards",
+    "out_of_sequence",
+    "packet_seq_err",
+    "local_ack_timeout_err",
+    "rnr_nak_retry_err",
+    "roce_slow_restart",
+    "req_transport_retries_exceeded",
+    "retry_exceeded_err",
+    "rx_drops",
+    "cmds_err",
+    "unresponsive_remote_events",
+    "link_downed",
+];
+
+fn run(container: &Container<'_>) -> Outcome {
+    let rdma = &container.facts.rdma;
+    let ports = rdma.own_ports()?;
+    if ports.is_empty() {
+        return Err(Skip::not_applicable());
+    }
+    let counters = rdma.counters.get()?;
+    let (mut over, mut noted, mut read) = (Vec::new(), Vec::new(), 0);
+    for (device, port) in ports {
+        let Some(own) = counters.get(&(device.hca.name.clone(), port.number)) else {
+            continue;
+        };
+        read += 1;
+        let name = format!("{}:{}", device.hca.name, port.number);
+        for limit in LIMITS {
+            let value = reading(own, limit.counter).unwrap_or_default();
+            if value > limit.most {
+                over.push((format!("{name} {} {value}", limit.counter), limit.source));
+            }
+        }
+        for counter in NOTED {
+            if let Some(value) = reading(own, counter).filter(|value| *value > 0) {
+                noted.push(format!("{name} {counter} {value}"));
+            }
+        }
+    }
+    if read == 0 {
+        // Virtual functions and some drivers have no counters.
+        return Err(Skip::not_applicable());
+    }
+    if let Some((first, source)) = over.first() {
+        let detail = format!(
+            "{first} since its driver was loaded ({source}); only growth tells whether it goes on"
+        );
+        let seen = counters.evidence(over.iter().map(|(line, _)| line.as_str()));
+        let fix = "read the counters again after an hour of traffic; if they grew, replace cable or transceiver";
+        return Ok(vec![Draft::warn(detail).with([seen]).fix(fix)]);
+    }
+    let detail = match noted.first() {
+        None => format!("the error counters of {read} ports are zero"),
+        Some(first) => format!("{first}: says nothing without a time; only growth would"),
+    };
+    let lines = if noted.is_empty() {
+        vec![detail.clone()]
+    } else {
+        noted
+    };
+    let seen = counters.evidence(lines.iter().map(String::as_str));
+    Ok(vec![Draft::ok(detail).with([seen])])
+}
+
+fn reading(counters: &Counters, name: &str) -> Option<u64> {
+    counters
+        .port
+        .get(name)
+        .or_else(|| counters.hardware.get(name))
+        .copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ask;
+    use crate::checks::testing::{NOTHING, changed, hca, verdict};
+    use crate::report::Status;
+
+    #[test]
+    fn one_reading_is_no_rate() {
+        let with = |counter: &str, value: u64| {
+            let text = format!("/sys/class/infiniband/mlx5_0/ports/1/counters/{counter}: {value}");
+            let answers = hca("mlx5_0", "4: ACTIVE", "open");
+            verdict(
+                run,
+                "decode",
+                &changed(&answers, &[(&ask::RDMA_COUNTERS, text.as_str())]),
+            )
+        };
+        assert_eq!(with("symbol_error", 0), Ok(Status::Ok));
+        assert_eq!(with("symbol_error", 4000), Ok(Status::Ok));
+        assert_eq!(with("link_downed", 2), Ok(Status::Ok));
+        assert_eq!(with("link_downed", 6), Ok(Status::Warn));
+        assert_eq!(with("local_link_integrity_errors", 1), Ok(Status::Warn));
+        assert!(verdict(run, "decode", NOTHING).is_err());
+        let unread = hca("mlx5_0", "4: ACTIVE", "open");
+        assert!(verdict(run, "decode", &unread).is_err());
+    }
+}

@@ -1,0 +1,231 @@
+use crate::check;
+use crate::checks::Container;
+use crate::checks::declare::{Draft, Outcome};
+use crate::facts::container::rdma::{Device, port_line};
+use crate::facts::hca::{Port, PortState};
+use crate::judge::selection::Selection;
+use crate::observed::Skip;
+use crate::report::{KvPath, SkipReason};
+use crate::snapshot::evidence;
+
+check! {
+    /// A variable selects an RDMA port that is not here, not granted, or not ACTIVE.
+    ///
+    /// ## Why it matters
+    /// UCX drops such a name with one warning. When none is left, UCX has no network at all and backend creation fails; when
+    /// one is left of eight, all GPUs share it. NCCL falls back to sockets when its list matches nothing.
+    ///
+    /// ## Fix
+    /// Remove the variable, or name ports that this container can open and that are ACTIVE.
+    ///
+    /// ## Sources
+    /// UCX v1.20.0 `src/ucp/core/ucp_context.c`; NCCL v2.28.9-1 `src/transport/net_ib.cc`; microsoft/mscclpp#493;
+    /// openucx/ucx#11142.
+    "RDMA011" "selected-nic-unusable" on Container {
+        subsystem: Rdma, kv_path: Required, worst: Fail,
+        causes: &["env:UCX_NET_DEVICES", "env:NCCL_IB_HCA"], since: "0.2.0",
+    }
+}
+
+fn run(container: &Container<'_>) -> Outcome {
+    let facts = &container.facts;
+    let mut drafts = Vec::new();
+    let settings = facts.process.in_force()?;
+    for (variable, path) in [
+        ("UCX_NET_DEVICES", KvPath::Required),
+        ("NCCL_IB_HCA", KvPath::Off),
+    ] {
+        let Some(setting) = settings.get(variable) else {
+            continue;
+        };
+        let selection = match path {
+            KvPath::Off => Selection::nccl(Some(setting.value)),
+            _ => Selection::ucx(Some(setting.value), &container.context),
+        };
+        let Some(selection) = selection else { continue };
+        let said = format!("{variable}={}", crate::sanitise::line(setting.value, 120));
+        let draft = judge(container, &selection, &said, path)?;
+        let shown = evidence(setting.ask, [said.as_str()]);
+        drafts.extend(draft.map(|draft| draft.on_kv_path(path).with([shown])));
+    }
+    if drafts.is_empty() {
+        return Err(Skip::not_applicable());
+    }
+    Ok(drafts)
+}
+
+fn judge(
+    container: &Container<'_>,
+    selection: &Selection<'_>,
+    said: &str,
+    path: KvPath,
+) -> Result<Option<Draft>, Skip> {
+    let facts = &container.facts;
+    let wanted = selection.wanted();
+    let devices = facts.rdma.devices.get()?;
+    let visible: Vec<(&Device, &Port)> = devices
+        .iter()
+        .flat_map(|device| device.hca.ports.iter().map(move |port| (device, port)))
+        .collect();
+    let interfaces = facts.network.interfaces.known();
+    let is_interface = |name: &str| {
+        name == "lo" || interfaces.is_some_and(|interfaces| interfaces.contains_key(name))
+    };
+    let granted = facts.rdma.granted.get();
+    let (mut usable, mut unusable) = (Vec::new(), Vec::new());
+    let mut unsure = None;
+    for (at, name) in wanted.iter().enumerate() {
+        if path != KvPath::Off && is_interface(name) {
+            continue;
+        }
+        let matched: Vec<_> = visible
+            .iter()
+            .filter(|(device, port)| selection.matches(at, &device.hca.name, port.number))
+            .collect();
+        if matched.is_empty() {
+            let bare = name.split(':').next().unwrap_or_default();
+            let known = devices.iter().any(|d| d.hca.name == bare);
+            unusable.push(format!(
+                "{name}: {}",
+                if known {
+                    "no such port of this device, or this UCX wants the name with its port"
+                } else {
+                    "no such device on this node"
+                }
+            ));
+            continue;
+        }
+        let mut reasons = Vec::new();
+        let mut good = false;
+        for (device, port) in matched {
+            let line = port_line(device, port);
+            match (&port.state, &granted) {
+                (None, _) => {
+                    unsure = Some(Skip::new(
+                        SkipReason::NotCollected,
+                        format!("the state of {name} was not seen"),
+                    ))
+                }
+                (Some(PortState::Active), Ok(granted)) => {
+                    if granted.devices.contains(&device.hca.name) {
+                        good = true;
+                        usable.push(line);
+                    } else {
+                        reasons.push(format!(
+                            "{name}: on this node, and the container may not open it"
+                        ));
+                    }
+                }
+                (Some(PortState::Active), Err(skip)) => unsure = Some(skip.clone()),
+                (Some(_), _) => reasons.push(format!("{name}: {line}")),
+            }
+        }
+        if !good {
+            unusable.extend(reasons);
+        }
+    }
+    if wanted.is_empty() || (usable.is_empty() && unusable.is_empty() && unsure.is_none()) {
+        return Ok(None);
+    }
+    let Some(first) = unusable.first() else {
+        if let Some(skip) = unsure {
+            return Err(skip);
+        }
+        let seen = devices.evidence(usable.iter().map(String::as_str));
+        let detail = format!(
+            "{said}: all {} selected ports are ACTIVE and may be opened",
+            usable.len()
+        );
+        return Ok(Some(Draft::ok(detail).with([seen])));
+    };
+    let detail = format!(
+        "{said}: {} of {} names are unusable: {first}",
+        unusable.len(),
+        wanted.len()
+    );
+    let seen = devices.evidence(unusable.iter().map(String::as_str));
+    let nothing_left = usable.is_empty() && unsure.is_none();
+    let draft = if nothing_left && path != KvPath::Off && container.has_workers_environment() {
+        Draft::fail(format!("{detail}; none is left"))
+    } else {
+        Draft::warn(detail)
+    };
+    let fix = match path {
+        KvPath::Off => "remove NCCL_IB_HCA, or name ACTIVE ports of this container",
+        _ => "remove UCX_NET_DEVICES, or name ACTIVE ports of this container as device:port",
+    };
+    Ok(Some(draft.with([seen]).fix(fix)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ask;
+    use crate::checks::testing::{NOTHING, changed, hcas, verdict};
+    use crate::report::Status;
+
+    #[test]
+    fn every_selected_port_must_be_usable() {
+        let with = |line: &str| {
+            let answers = hcas(&["4: ACTIVE", "4: ACTIVE", "1: DOWN"]);
+            let environment = format!("# process 7 dynamo.vllm\n{line}");
+            let other = [
+                (&ask::ENVIRONMENT, environment.as_str()),
+                (&ask::NET_DEVICES, "/sys/class/net/eth0/operstate: up"),
+            ];
+            verdict(run, "decode", &changed(&answers, &other))
+        };
+        assert_eq!(with("UCX_NET_DEVICES=mlx5_0:1,mlx5_1:1"), Ok(Status::Ok));
+        assert_eq!(with("UCX_NET_DEVICES=mlx5_0:1,mlx5_2:1"), Ok(Status::Warn));
+        assert_eq!(with("UCX_NET_DEVICES=mlx5_2:1"), Ok(Status::Fail));
+        assert_eq!(with("UCX_NET_DEVICES=mlx5_9:1"), Ok(Status::Fail));
+        assert_eq!(with("UCX_NET_DEVICES=mlx5_0:1,eth0"), Ok(Status::Ok));
+        assert_eq!(with("NCCL_IB_HCA=mlx5_2"), Ok(Status::Warn));
+        assert_eq!(with("NCCL_IB_HCA=mlx5"), Ok(Status::Ok));
+        for line in [
+            "UCX_NET_DEVICES=all",
+            "NCCL_IB_HCA=^mlx5_2",
+            "UCX_NET_DEVICES=eth0",
+            "",
+        ] {
+            assert_eq!(with(line), Err(Skip::not_applicable()), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_device_of_the_node_may_not_be_the_containers() {
+        let mut answers = hcas(&["4: ACTIVE", "4: ACTIVE"]);
+        answers.push((&ask::ENVIRONMENT, "UCX_NET_DEVICES=mlx5_1:1".to_owned()));
+        for (ask, text) in &mut answers {
+            if ask.id == ask::DEV_INFINIBAND.id {
+                *text = "uverbs0".to_owned();
+            }
+        }
+        assert_eq!(verdict(run, "decode", &answers), Ok(Status::Fail));
+    }
+
+    #[test]
+    fn what_was_not_read_is_not_judged() {
+        assert!(verdict(run, "decode", NOTHING).is_err());
+        for ask in [
+            &ask::RDMA_PORTS,
+            &ask::ENVIRONMENT,
+            &ask::DEV_INFINIBAND_OPEN,
+        ] {
+            let mut rest = hcas(&["4: ACTIVE"]);
+            rest.push((&ask::ENVIRONMENT, "UCX_NET_DEVICES=mlx5_0:1".to_owned()));
+            rest.retain(|(a, _)| a.id != ask.id);
+            assert!(verdict(run, "decode", &rest).is_err(), "{}", ask.id);
+        }
+    }
+
+    #[test]
+    fn a_pasted_ibstat_shows_a_port_that_is_down() {
+        let text = "CA 'mlx5_0'\n\tPort 1:\n\t\tState: Down\n\t\tPhysical state: Polling\n";
+        let answers = [
+            (&ask::IBSTAT, text),
+            (&ask::ENVIRONMENT, "UCX_NET_DEVICES=mlx5_0:1"),
+        ];
+        assert_eq!(verdict(run, "decode", &answers), Ok(Status::Fail));
+    }
+}

@@ -1,0 +1,90 @@
+use crate::check;
+use crate::checks::Container;
+use crate::checks::declare::{Draft, Outcome};
+use crate::facts::sysfs::Backing;
+use crate::observed::Skip;
+use crate::report::SkipReason;
+
+check! {
+    /// A device is verbs in software over an ordinary interface (`rxe`, `siw`).
+    ///
+    /// ## Why it matters
+    /// It looks like RDMA to every tool and moves data by the CPU at the speed of TCP. It cannot register GPU memory.
+    ///
+    /// ## Fix
+    /// Schedule the worker on a node with RDMA hardware; remove the software device, or leave it out by UCX_NET_DEVICES.
+    ///
+    /// ## Sources
+    /// Linux `drivers/infiniband/sw/rxe`, `drivers/infiniband/sw/siw`: no bus device, and a `parent` interface. The name proves
+    /// nothing, since a device can be renamed to `mlx5_0`.
+    "RDMA014" "software-rdma" on Container {
+        subsystem: Rdma, kv_path: Required, worst: Warn, causes: &["RDMA001"], since: "0.2.0",
+    }
+}
+
+fn run(container: &Container<'_>) -> Outcome {
+    let rdma = &container.facts.rdma;
+    let own = rdma.own()?;
+    if own.is_empty() {
+        return Err(Skip::not_applicable());
+    }
+    let devices = rdma.devices.get()?;
+    let of = |backing| -> Vec<&str> {
+        let of = own.iter().filter(|device| device.backing == backing);
+        of.map(|device| device.hca.name.as_str()).collect()
+    };
+    let software = of(Backing::Software);
+    if !software.is_empty() {
+        let detail = format!(
+            "{} of {} devices are verbs in software: {}",
+            software.len(),
+            own.len(),
+            software.join(", ")
+        );
+        let seen = devices.evidence(software.iter().copied());
+        let fix = "use a node with RDMA hardware, or name the hardware ports in UCX_NET_DEVICES";
+        return Ok(vec![Draft::warn(detail).with([seen]).fix(fix)]);
+    }
+    let unknown = of(Backing::Unknown);
+    if !unknown.is_empty() {
+        let detail = format!("whether {} is hardware was not seen", unknown.join(", "));
+        return Err(Skip::new(SkipReason::NotCollected, detail));
+    }
+    let hardware = of(Backing::Hardware);
+    let seen = devices.evidence(hardware.iter().copied());
+    let detail = format!("all {} devices are hardware", own.len());
+    Ok(vec![Draft::ok(detail).with([seen])])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ask;
+    use crate::checks::testing::{NOTHING, changed, hca, verdict};
+    use crate::report::Status;
+
+    #[test]
+    fn the_bus_decides_and_not_the_name() {
+        let healthy = hca("mlx5_0", "4: ACTIVE", "open");
+        assert_eq!(verdict(run, "decode", &healthy), Ok(Status::Ok));
+        let parent = "/sys/class/infiniband/mlx5_0/node_type: 1: CA\n/sys/class/infiniband/mlx5_0/parent: eth0";
+        let soft = changed(&healthy, &[(&ask::RDMA_ATTRIBUTES, parent)]);
+        assert_eq!(verdict(run, "decode", &soft), Ok(Status::Warn));
+        let named = hca("siw0", "4: ACTIVE", "open");
+        assert_eq!(verdict(run, "decode", &named), Ok(Status::Warn));
+        // The links were read, and this device has none.
+        let mut virtual_only = changed(&healthy, &[(&ask::RDMA_PCI, "")]);
+        virtual_only.retain(|(a, _)| a.id != ask::RDMA_ATTRIBUTES.id);
+        assert_eq!(verdict(run, "decode", &virtual_only), Ok(Status::Warn));
+    }
+
+    #[test]
+    fn what_was_not_read_is_not_judged() {
+        assert!(verdict(run, "decode", NOTHING).is_err());
+        let mut rest = hca("mlx5_0", "4: ACTIVE", "open");
+        rest.retain(|(a, _)| a.id != ask::RDMA_ATTRIBUTES.id);
+        assert!(verdict(run, "decode", &rest).is_err());
+        let closed = hca("mlx5_0", "4: ACTIVE", "EPERM");
+        assert_eq!(verdict(run, "decode", &closed), Err(Skip::not_applicable()));
+    }
+}

@@ -1,0 +1,105 @@
+use crate::check;
+use crate::checks::Container;
+use crate::checks::declare::{Draft, Outcome};
+use crate::facts::container::rdma::port_line;
+use crate::facts::hca::LinkLayer;
+use crate::observed::Skip;
+use crate::report::SkipReason;
+
+check! {
+    /// An InfiniBand port has no local id, or knows no subnet manager.
+    ///
+    /// ## Why it matters
+    /// A port keeps its state for a while after its subnet manager is gone. Nothing new can be reached then, and a change of
+    /// the fabric is noticed by nobody.
+    ///
+    /// ## Fix
+    /// Start or repair the subnet manager of this fabric.
+    ///
+    /// ## False alarms
+    /// On Ethernet (RoCE) local ids are always 0, also on a bond (`mlx5_bond_0`): those ports are not looked at here.
+    ///
+    /// ## Sources
+    /// Linux `drivers/infiniband/core/sysfs.c` (`lid_show`, `sm_lid_show`).
+    "RDMA008" "subnet-manager-missing" on Container {
+        subsystem: Rdma, kv_path: Supporting, worst: Warn, causes: &[], since: "0.2.0",
+    }
+}
+
+/// `IB_LID_PERMISSIVE` stands where none was assigned.
+const NO_LID: [u32; 2] = [0, 0xffff];
+
+fn run(container: &Container<'_>) -> Outcome {
+    let rdma = &container.facts.rdma;
+    let mut ports = rdma.usable_ports()?;
+    ports.retain(|(_, port)| port.link_layer == Some(LinkLayer::InfiniBand));
+    if ports.is_empty() {
+        return Err(Skip::not_applicable());
+    }
+    let devices = rdma.devices.get()?;
+    let line = |(device, port): &(&_, &crate::facts::hca::Port)| {
+        let shown = |id: Option<u32>| id.map_or("?".to_owned(), |id| id.to_string());
+        format!(
+            "{} lid {} sm_lid {}",
+            port_line(device, port),
+            shown(port.lid),
+            shown(port.sm_lid)
+        )
+    };
+    let orphans: Vec<String> = ports
+        .iter()
+        .filter(|(_, port)| {
+            port.sm_lid == Some(0) || port.lid.is_some_and(|lid| NO_LID.contains(&lid))
+        })
+        .map(line)
+        .collect();
+    if let Some(first) = orphans.first() {
+        let detail = format!(
+            "{} of {} ACTIVE InfiniBand ports have no local id or no subnet manager: {first}",
+            orphans.len(),
+            ports.len()
+        );
+        let seen = devices.evidence(orphans.iter().map(String::as_str));
+        let fix =
+            "start or repair the subnet manager of this fabric (`sminfo` shows the one in charge)";
+        return Ok(vec![Draft::warn(detail).with([seen]).fix(fix)]);
+    }
+    if ports
+        .iter()
+        .any(|(_, port)| port.lid.is_none() || port.sm_lid.is_none())
+    {
+        let detail = "local ids of some InfiniBand ports were not seen";
+        return Err(Skip::new(SkipReason::NotCollected, detail));
+    }
+    let lines: Vec<String> = ports.iter().map(line).collect();
+    let detail = "every ACTIVE InfiniBand port has a local id and a subnet manager";
+    let seen = devices.evidence(lines.iter().map(String::as_str));
+    Ok(vec![Draft::ok(detail).with([seen])])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checks::testing::{NOTHING, hca, verdict};
+    use crate::report::Status;
+
+    #[test]
+    fn zero_is_a_fault_on_infiniband_only() {
+        let with = |from: &str, to: &str| {
+            let mut answers = hca("mlx5_0", "4: ACTIVE", "open");
+            for (_, text) in &mut answers {
+                *text = text.replace(from, to);
+            }
+            verdict(run, "decode", &answers)
+        };
+        assert_eq!(with("", ""), Ok(Status::Ok));
+        assert_eq!(with("sm_lid: 0x1", "sm_lid: 0x0"), Ok(Status::Warn));
+        assert_eq!(with("/lid: 0x2", "/lid: 0xffff"), Ok(Status::Warn));
+        assert!(with("sm_lid: 0x1", "other: 1").is_err());
+        assert_eq!(
+            with("link_layer: InfiniBand", "link_layer: Ethernet"),
+            Err(Skip::not_applicable())
+        );
+        assert!(verdict(run, "decode", NOTHING).is_err());
+    }
+}

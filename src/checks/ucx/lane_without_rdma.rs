@@ -1,0 +1,146 @@
+use crate::check;
+use crate::checks::Container;
+use crate::checks::declare::{Draft, Outcome};
+use crate::facts::ucx_log::{How, Lane, Memory, Operation, Scope};
+use crate::observed::Skip;
+use crate::report::SkipReason;
+
+check! {
+    /// A log of UCX shows KV towards another node on TCP or on emulation by messages.
+    ///
+    /// Only for a log that a person hands in (`UCX_LOG_LEVEL=info`, `UCX_PROTO_INFO=y`).
+    ///
+    /// ## Why it matters
+    /// This is the silent fallback itself: the engine answers, and every block of KV takes a hundred times as long.
+    ///
+    /// ## Fix
+    /// The other findings say why RDMA is not used; without one, compare UCX_TLS and UCX_NET_DEVICES with the devices here.
+    ///
+    /// ## False alarms
+    /// A lane that is listed is no lane that carried data; only a table of protocols says which one an operation uses. `self`
+    /// says nothing about a peer, and TCP lanes beside RDMA ones are for control messages.
+    ///
+    /// ## Sources
+    /// UCX v1.20.0 `ucp_worker.c`, `proto_debug.c`; ai-dynamo/nixl#366; vllm-project/vllm#52636.
+    "UCX005" "lane-without-rdma" on Container {
+        subsystem: Ucx, kv_path: Required, worst: Fail, causes: &[], since: "0.2.0",
+    }
+}
+
+fn run(container: &Container<'_>) -> Outcome {
+    let log = match container.facts.logs.ucx.get() {
+        Err(skip) if skip.reason == SkipReason::NotCollected => return Err(Skip::not_applicable()),
+        log => log?,
+    };
+    let (mut bad, mut good) = (Vec::new(), Vec::new());
+    for operation in [Operation::Write, Operation::Read] {
+        for row in log.bulk(operation) {
+            let gpu = row.local == Memory::Cuda || row.remote == Memory::Cuda;
+            if row.scope != Scope::InterNode || !gpu {
+                continue;
+            }
+            let line = format!("{operation:?} of large blocks: {:?} {}", row.how, row.raw);
+            let fast = !matches!(row.how, How::SoftwareEmulation | How::CopyIn)
+                && row.lanes.iter().any(is_fast);
+            if fast {
+                good.push(line)
+            } else {
+                bad.push(line)
+            }
+        }
+    }
+    // Lanes of endpoints, where no table was printed.
+    if bad.is_empty() && good.is_empty() {
+        for configuration in log.peer_configurations() {
+            if configuration.scope != Scope::InterNode {
+                continue;
+            }
+            let lanes: Vec<&Lane> = configuration.lanes.values().flatten().collect();
+            let shown: Vec<String> = lanes
+                .iter()
+                .map(|lane| format!("{}/{}", lane.transport, lane.device))
+                .collect();
+            let line = format!(
+                "inter-node cfg#{}: {}",
+                configuration.number,
+                shown.join(" ")
+            );
+            if !lanes.is_empty() && !lanes.iter().any(|lane| is_fast(lane)) {
+                bad.push(line);
+            } else {
+                good.push(line);
+            }
+        }
+        if bad.is_empty() {
+            let detail =
+                "the log shows no table of protocols between nodes; UCX_PROTO_INFO=y prints them";
+            return Err(Skip::new(SkipReason::NotFound, detail));
+        }
+    }
+    if let Some(first) = bad.first() {
+        let detail = format!("KV towards another node does not use RDMA: {first}");
+        let seen = [log.evidence(bad.iter().map(String::as_str))];
+        let fix = "grant and select RDMA devices, and leave UCX_TLS unset";
+        return Ok(vec![container.broken(detail).with(seen).fix(fix)]);
+    }
+    let detail = format!("large blocks towards another node use {}", good[0]);
+    let seen = [log.evidence(good.iter().map(String::as_str))];
+    Ok(vec![Draft::ok(detail).with(seen)])
+}
+
+/// RDMA, or NVLink between nodes.
+fn is_fast(lane: &Lane) -> bool {
+    ["rc_", "dc_", "srd", "cuda_ipc", "gga_"]
+        .iter()
+        .any(|prefix| lane.transport.starts_with(prefix))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ask;
+    use crate::checks::testing::{NOTHING, verdict};
+    use crate::report::Status;
+
+    const HEAD: &str = "[1700000000.123456] [host:1:0]  x.c:1  UCX  INFO  ";
+
+    #[test]
+    fn lanes_show_a_fault_and_tables_show_the_truth() {
+        let with = |role: &str, text: &str| verdict(run, role, &[(&ask::UCX_LOG, text)]);
+        let tcp = format!("{HEAD}ucp_context_0 inter-node cfg#1 rma_am(tcp/eth0)  am(tcp/eth0)\n");
+        assert_eq!(with("decode", &tcp), Ok(Status::Fail));
+        assert_eq!(with("agg", &tcp), Ok(Status::Warn));
+        // A lane that could be used is no proof.
+        let rdma = format!(
+            "{HEAD}ucp_context_0 inter-node cfg#1 rma(rc_mlx5/mlx5_0:1)  am(rc_mlx5/mlx5_0:1)\n"
+        );
+        assert!(with("decode", &rdma).is_err());
+        let own = format!("{HEAD}ucp_context_0 self cfg#0 rma_am(tcp/lo)  am(tcp/lo)\n");
+        assert!(with("decode", &own).is_err());
+        assert_eq!(verdict(run, "decode", NOTHING), Err(Skip::not_applicable()));
+    }
+
+    #[test]
+    fn a_table_says_what_carries_large_blocks() {
+        let table = |how: &str, lane: &str| {
+            let rows = [
+                "+--------------------------------+-----------------------------------------+".to_owned(),
+                "| ucp_context_0 inter-node cfg#1 | remote memory write by ucp_put* from cuda/GPU0 to cuda |".to_owned(),
+                "+--------------------------------+-----------------------------------------+".to_owned(),
+                format!("|                         0..inf | {how} | {lane} |"),
+                "+--------------------------------+-----------------------------------------+".to_owned(),
+            ];
+            rows.map(|row| format!("[1700000000.123456] [host:1:0]   {row}\n"))
+                .concat()
+        };
+        let with = |how: &str, lane: &str| {
+            let text = format!(
+                "{HEAD}Version 1.20.0 (loaded from /x)\n{}",
+                table(how, lane)
+            );
+            verdict(run, "decode", &[(&ask::UCX_LOG, text.as_str())])
+        };
+        assert_eq!(with("zero-copy", "rc_mlx5/mlx5_0:1/path0"), Ok(Status::Ok));
+        assert_eq!(with("software emulation", "tcp/eth0"), Ok(Status::Fail));
+    }
+}

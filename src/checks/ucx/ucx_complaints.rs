@@ -1,0 +1,219 @@
+use crate::check;
+use crate::checks::Container;
+use crate::checks::declare::{Draft, Outcome};
+use crate::facts::container::Seen;
+use crate::facts::ucx_log::{UcxLog, UnavailableKind};
+use crate::observed::Skip;
+use crate::report::SkipReason;
+
+check! {
+    /// UCX says that it drops a device, a transport or a setting, or that a transfer failed.
+    ///
+    /// From a log that a person hands in, and from what `ucx_info` prints here.
+    ///
+    /// ## Why it matters
+    /// UCX goes on with what is left after one warning. What is left may be TCP.
+    ///
+    /// ## Fix
+    /// Correct or remove the variable that names what is not there. A name that is right and "not available" means that the
+    /// device or module is missing in this container.
+    ///
+    /// ## Sources
+    /// UCX v1.20.0 `ucp_context.c`, `ib_mlx5_log.c`; LMCache/LMCache#725; ai-dynamo/dynamo#1209; openucx/ucx#9515.
+    "UCX004" "ucx-complaints" on Container {
+        subsystem: Ucx, kv_path: Supporting, worst: Fail, causes: &[], since: "0.2.0",
+    }
+}
+
+fn run(container: &Container<'_>) -> Outcome {
+    let logs = &container.facts.logs;
+    let mut drafts = Vec::new();
+    if let Some(log) = logs.ucx_tool.known() {
+        drafts.extend(complaints(container, log));
+    }
+    match logs.ucx.get() {
+        Ok(log) => {
+            drafts.extend(complaints(container, log));
+            if drafts.is_empty() {
+                let detail = format!("{} lines of UCX without a complaint", log.lines);
+                let seen = [log.evidence([detail.as_str()])];
+                drafts.push(Draft::ok(detail.clone()).with(seen));
+            }
+        }
+        Err(skip) if skip.reason == SkipReason::NotCollected && drafts.is_empty() => {
+            return Err(Skip::not_applicable());
+        }
+        Err(skip) if drafts.is_empty() => return Err(skip),
+        Err(_) => {}
+    }
+    Ok(drafts)
+}
+
+fn complaints(container: &Container<'_>, log: &Seen<UcxLog>) -> Vec<Draft> {
+    let mut drafts = Vec::new();
+    let mut add = |draft: Draft, line: &str, fix: &str| {
+        drafts.push(draft.with([log.evidence([line])]).fix(fix));
+    };
+    if log.has_no_usable_transport {
+        let detail = "UCX finds no usable transport or device at all, so NIXL gets no backend";
+        add(
+            container.broken(detail),
+            "no usable transports/devices",
+            "remove UCX_TLS and UCX_NET_DEVICES",
+        );
+    }
+    for missing in &log.unavailable {
+        let names = missing.names.join(", ");
+        let line = format!(
+            "{names} is not available; there is: {}",
+            missing.alternatives.join(", ")
+        );
+        let is_cuda = missing.names.iter().any(|name| name.starts_with("cuda"));
+        let (draft, fix) = match missing.kind {
+            UnavailableKind::Device if missing.offers_only_tcp() => (
+                container.broken(format!("UCX does not find {names} and offers TCP only")),
+                "grant the container its RDMA devices, and use a UCX built with verbs",
+            ),
+            UnavailableKind::Device => (
+                Draft::warn(format!("UCX does not find the device {names} and drops it")),
+                "correct the name in UCX_NET_DEVICES, or remove the variable",
+            ),
+            UnavailableKind::Transport if is_cuda => (
+                container.broken(format!(
+                    "UCX has no {names}: it was built without CUDA, or no GPU is here"
+                )),
+                "use the UCX of the NIXL wheel, or one built --with-cuda",
+            ),
+            UnavailableKind::Transport => (
+                Draft::warn(format!(
+                    "UCX does not know or find the transport {names} and drops it"
+                )),
+                "correct the name in UCX_TLS, or remove the variable",
+            ),
+        };
+        add(draft, &line, fix);
+    }
+    for (name, value) in &log.invalid_values {
+        let line = format!("Invalid value for {name}: '{value}'");
+        let detail = format!(
+            "UCX refuses the value {value:?} of {name}; what depends on it is left out or stops"
+        );
+        add(
+            container.broken(detail),
+            &line,
+            "correct the value, or remove the variable",
+        );
+    }
+    for (name, meant) in &log.unused_variables {
+        let hint = meant
+            .as_ref()
+            .map_or(String::new(), |meant| format!(" (maybe {meant})"));
+        let line = format!("unused environment variable {name}{hint}");
+        add(
+            Draft::warn(format!("UCX does not read {name}{hint}")),
+            &line,
+            "correct the name, or remove the variable",
+        );
+    }
+    if log.has_memlock_failure {
+        let detail = "registering memory failed for want of RLIMIT_MEMLOCK";
+        let line = "Please set max locked memory (ulimit -l) to 'unlimited'";
+        add(
+            container.broken(detail),
+            line,
+            "add IPC_LOCK and run as root, or raise the limit on locked memory",
+        );
+    }
+    for failure in &log.connect_failures {
+        let line = format!("no {} transport: {}", failure.lacking, failure.reasons);
+        let detail = format!(
+            "a peer could not be connected: no {} transport",
+            failure.lacking
+        );
+        add(
+            container.broken(detail),
+            &line,
+            "remove UCX_TLS, so that UCX may use what both ends have",
+        );
+    }
+    for (what, device) in &log.completion_errors {
+        let line = format!("{what} on {device}");
+        let fix = if what.contains("Local protection") {
+            "look at ACS of the PCIe bridges and at the IOMMU; memory that was freed while registered does the same"
+        } else {
+            "look at the path to the peer: addresses, switch, flow control; the peer may also be gone"
+        };
+        add(
+            container.broken(format!("a transfer failed: {line}")),
+            &line,
+            fix,
+        );
+    }
+    drafts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ask;
+    use crate::checks::testing::{NOTHING, verdict};
+    use crate::report::Status;
+
+    const HEAD: &str = "[1700000000.123456] [host:1:0]  ucp_context.c:1  UCX  ";
+
+    #[test]
+    fn complaints_of_the_log_are_findings() {
+        let with = |role: &str, line: &str| {
+            let text = format!("{HEAD}{line}\n");
+            verdict(run, role, &[(&ask::UCX_LOG, text.as_str())])
+        };
+        assert_eq!(
+            with(
+                "decode",
+                "INFO  Version 1.21.0 (loaded from /x/libucs.so.0)"
+            ),
+            Ok(Status::Ok)
+        );
+        for (line, status) in [
+            (
+                "WARN  transport 'rc_mlx' is not available, please use one or more of: rc, tcp",
+                Status::Warn,
+            ),
+            (
+                "WARN  transports 'cuda_copy','cuda_ipc' are not available, please use one or more of: tcp",
+                Status::Fail,
+            ),
+            (
+                "WARN  network device 'mlx5_9:1' is not available, please use one or more of: 'eth0'(tcp)",
+                Status::Fail,
+            ),
+            (
+                "ERROR no usable transports/devices (asked rc on all devices)",
+                Status::Fail,
+            ),
+            (
+                "ERROR Invalid value for TLS: 'all,tcp'. Expected: list",
+                Status::Fail,
+            ),
+            (
+                "WARN  unused environment variables: UCX_NET_DEVICE (maybe: UCX_NET_DEVICES?)",
+                Status::Warn,
+            ),
+        ] {
+            assert_eq!(with("decode", line), Ok(status), "{line}");
+        }
+        let text = "ERROR no usable transports/devices (asked rc on all devices)";
+        assert_eq!(with("agg", text), Ok(Status::Warn));
+    }
+
+    #[test]
+    fn the_tools_own_complaints_count_and_its_silence_does_not() {
+        let text = format!(
+            "{HEAD}WARN  transport 'xyz' is not available, please use one or more of: tcp\n"
+        );
+        let answers = [(&ask::UCX_INFO_DEVICES, text.as_str())];
+        assert_eq!(verdict(run, "decode", &answers), Ok(Status::Warn));
+        assert_eq!(verdict(run, "decode", NOTHING), Err(Skip::not_applicable()));
+        assert!(verdict(run, "decode", &[(&ask::UCX_LOG, "nothing of the kind")]).is_err());
+    }
+}

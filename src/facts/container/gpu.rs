@@ -1,0 +1,393 @@
+//! GPUs, how they are joined, the driver, and the nodes that the container was given.
+
+use super::answers::{Seen, first, list, observed, pairs, tool};
+use crate::ask;
+use crate::facts::nvidia_smi_nvlink::{self, Nvlinks};
+use crate::facts::nvidia_smi_q::{self, Query};
+use crate::facts::nvidia_smi_topo::{self, Matrix, Topology};
+use crate::facts::transcript::{excerpt, small};
+use crate::facts::{Unparsable, nvidia_smi_csv};
+use crate::observed::{Observed, Skip};
+use crate::snapshot::Snapshot;
+use std::collections::BTreeMap;
+
+/// GPUs of the container and their surroundings.
+#[derive(Debug, Clone)]
+pub struct Gpus {
+    /// The GPUs. Empty: looked for, and none is there.
+    pub list: Observed<Seen<Vec<Gpu>>>,
+    /// The driver.
+    pub driver: Observed<Seen<Driver>>,
+    /// Parameters of the driver.
+    pub parameters: Observed<Seen<BTreeMap<String, String>>>,
+    /// Paths between GPUs and to network adapters.
+    pub topology: Observed<Seen<Matrix>>,
+    /// NVLinks of each GPU.
+    pub nvlink: Observed<Seen<Nvlinks>>,
+    /// Registration with the NVLink fabric, by GPU.
+    pub fabric: Observed<Seen<Query>>,
+    /// Where each GPU is on the bus, by PCI address.
+    pub places: Observed<Seen<BTreeMap<String, BusPlace>>>,
+    /// Device nodes by path: type and access, `char rw`.
+    pub nodes: Observed<Seen<BTreeMap<String, Node>>>,
+}
+
+/// One GPU.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Gpu {
+    /// Product name; empty where only its node is seen.
+    pub name: String,
+    /// PCI address.
+    pub bus_id: Option<String>,
+}
+
+/// The NVIDIA driver.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Driver {
+    /// `580.95.05`.
+    pub version: String,
+    /// Open kernel modules, which alone export GPU memory as dmabuf; `None` where the source does not say.
+    pub is_open: Option<bool>,
+}
+
+impl Driver {
+    /// The branch, the first number of the version.
+    pub fn branch(&self) -> Option<u32> {
+        small(&self.version)
+    }
+}
+
+/// Where a GPU is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct BusPlace {
+    /// `/sys/devices/pci0000:15/...`.
+    pub path: Option<String>,
+    /// NUMA node; the kernel's -1 is `None`.
+    pub numa_node: Option<u32>,
+    /// Type of its IOMMU group: `identity`, `DMA`, `DMA-FQ`.
+    pub iommu: Option<String>,
+}
+
+/// A device node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// A character device.
+    pub is_char: bool,
+    /// It may be read and written.
+    pub is_open: bool,
+}
+
+/// Words of product names of PCIe cards, which have NVLink bridges at most.
+/// <https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide/>
+const PCIE_CARDS: &[&str] = &[
+    "PCIe", "PCIE", "NVL", "L40", "L40S", "L20", "L4", "L2", "A40", "A30", "A10", "A10G", "A16",
+    "A2", "T4", "RTX", "GeForce", "Quadro", "TITAN",
+];
+
+/// Words of product names of GPUs on a board that joins them by NVLink or NVSwitch.
+const BOARDS: &[&str] = &[
+    "SXM2", "SXM3", "SXM4", "SXM5", "HBM3", "HBM3e", "H20", "H200", "H800", "B200", "B300",
+    "GB200", "GB300",
+];
+
+impl Gpu {
+    fn has_word(&self, words: &[&str]) -> bool {
+        let mut own = self.name.split([' ', '-', '_']);
+        own.any(|word| words.contains(&word))
+    }
+
+    /// On a board that joins its GPUs by NVLink; `None` where the name does not say.
+    pub fn is_on_nvlink_board(&self) -> Option<bool> {
+        if self.has_word(PCIE_CARDS) {
+            Some(false)
+        } else {
+            self.has_word(BOARDS).then_some(true)
+        }
+    }
+
+    /// NVLink of these reaches beyond the node.
+    pub fn is_rack_scale(&self) -> bool {
+        self.has_word(&["GB200", "GB300"])
+    }
+
+    /// The name says that a Grace CPU is on the same board.
+    pub fn has_grace(&self) -> bool {
+        self.has_word(&["GH200", "GB200", "GB300"])
+    }
+
+    /// Blackwell of the data centre.
+    pub fn is_blackwell(&self) -> bool {
+        self.has_word(&["B100", "B200", "B300", "GB200", "GB300"])
+    }
+}
+
+impl Gpus {
+    pub(super) fn read(snapshot: &Snapshot) -> Self {
+        let fabric = first(vec![
+            tool(snapshot, &ask::NVIDIA_SMI_FABRIC, nvidia_smi_q::parse),
+            tool(snapshot, &ask::SMI_Q, nvidia_smi_q::parse),
+        ]);
+        let nodes = list(snapshot, &ask::DEV_GPU, nodes);
+        let topology = tool(
+            snapshot,
+            &ask::NVIDIA_SMI_TOPO,
+            |text| match nvidia_smi_topo::parse(text)? {
+                Topology::Nvidia(matrix) => Ok(matrix),
+                Topology::Rocm(_) => Err(Skip::not_applicable()),
+            },
+        );
+        let nvlink = tool(snapshot, &ask::NVIDIA_SMI_NVLINK, nvidia_smi_nvlink::parse);
+        Self {
+            list: gpus(snapshot, &fabric, &nodes, &nvlink, &topology),
+            driver: driver(snapshot, &fabric),
+            parameters: list(snapshot, &ask::NVIDIA_PARAMS, |text| {
+                let pairs = pairs(text).map(|(name, value)| (excerpt(name), excerpt(value)));
+                pairs.collect()
+            }),
+            topology,
+            nvlink,
+            fabric,
+            places: list(snapshot, &ask::GPU_PCI, places),
+            nodes,
+        }
+    }
+
+    /// Nodes below a path.
+    pub fn nodes_below(&self, prefix: &str) -> Result<Vec<(&str, &Node)>, Skip> {
+        let nodes = self.nodes.get()?;
+        let below = nodes.iter().filter(|(path, _)| path.starts_with(prefix));
+        Ok(below.map(|(path, node)| (path.as_str(), node)).collect())
+    }
+
+    /// IMEX channels that the container may use.
+    pub fn imex_channels(&self) -> Result<Vec<&str>, Skip> {
+        let nodes = self.nodes_below("/dev/nvidia-caps-imex-channels/channel")?;
+        let usable = nodes.into_iter().filter(|(_, node)| node.is_open);
+        Ok(usable.map(|(path, _)| path).collect())
+    }
+}
+
+/// The driver's table, its files, its full query, and last the nodes and what other outputs count.
+fn gpus(
+    snapshot: &Snapshot,
+    query: &Observed<Seen<Query>>,
+    nodes: &Observed<Seen<BTreeMap<String, Node>>>,
+    nvlink: &Observed<Seen<Nvlinks>>,
+    topology: &Observed<Seen<Matrix>>,
+) -> Observed<Seen<Vec<Gpu>>> {
+    let by_table = tool(snapshot, &ask::NVIDIA_SMI_QUERY, |text| {
+        let gpus = nvidia_smi_csv::parse(text)?.gpus().into_iter();
+        let gpus = gpus.map(|gpu| Gpu {
+            name: gpu.name.unwrap_or_default(),
+            bus_id: gpu.bus_id,
+        });
+        Ok::<_, Unparsable>(gpus.collect::<Vec<_>>())
+    });
+    let by_driver = list(snapshot, &ask::GPU_INFORMATION, information);
+    let by_query = observed(query.get().map(|query| {
+        let gpus = query.gpus.iter().map(|gpu| Gpu {
+            name: gpu.product.clone().unwrap_or_default(),
+            bus_id: Some(gpu.bus_id.clone()),
+        });
+        Seen::new(query.ask, gpus.collect())
+    }));
+    let by_links = observed(nvlink.get().map(|links| {
+        let gpus = links.gpus.iter().map(|gpu| Gpu {
+            name: gpu.product.clone(),
+            bus_id: None,
+        });
+        Seen::new(links.ask, gpus.collect::<Vec<_>>())
+    }));
+    let by_matrix = observed(topology.get().map(|matrix| {
+        let gpus = matrix.gpus.iter().map(|_| Gpu::default());
+        Seen::new(matrix.ask, gpus.collect::<Vec<_>>())
+    }));
+    let by_node = observed(nodes.get().map(|nodes| {
+        let is_gpu = |path: &&String| {
+            let number = path.strip_prefix("/dev/nvidia");
+            number.is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+        };
+        let gpus = nodes.keys().filter(is_gpu).map(|_| Gpu::default());
+        Seen::new(nodes.ask, gpus.collect::<Vec<_>>())
+    }));
+    let shown = |gpus: Observed<Seen<Vec<Gpu>>>| match gpus {
+        Observed::Known(gpus) if gpus.is_empty() => Observed::Missing(Skip::not_applicable()),
+        gpus => gpus,
+    };
+    // An empty list from a tool may be its trouble; that there is no GPU is what the nodes say.
+    let sources = [by_table, by_driver, by_query, by_links, by_matrix];
+    let mut sources: Vec<_> = sources.into_iter().map(shown).collect();
+    sources.push(by_node);
+    first(sources)
+}
+
+/// `/proc/driver/nvidia/gpus/0000:19:00.0/information: Model: NVIDIA H100`.
+fn information(text: &str) -> Vec<Gpu> {
+    let mut gpus: BTreeMap<String, Gpu> = BTreeMap::new();
+    for (path, line) in pairs(text) {
+        let Some(bus_id) = path
+            .strip_prefix("/proc/driver/nvidia/gpus/")
+            .and_then(|rest| rest.strip_suffix("/information"))
+        else {
+            continue;
+        };
+        let gpu = gpus.entry(excerpt(bus_id)).or_default();
+        gpu.bus_id = Some(excerpt(bus_id));
+        if let Some(model) = line.strip_prefix("Model:") {
+            gpu.name = excerpt(model);
+        }
+    }
+    gpus.into_values().collect()
+}
+
+/// `NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build`, or
+/// `NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.135  ...`.
+fn driver(snapshot: &Snapshot, query: &Observed<Seen<Query>>) -> Observed<Seen<Driver>> {
+    let by_file = tool(snapshot, &ask::NVIDIA_VERSION, |text| {
+        let line = text.lines().find(|line| line.starts_with("NVRM version:"));
+        let version = line.and_then(|line| line.split_whitespace().find(|w| is_version(w)));
+        match (line, version) {
+            (Some(line), Some(version)) => Ok(Driver {
+                version: excerpt(version),
+                is_open: Some(line.contains("Open Kernel Module")),
+            }),
+            _ => Err(Unparsable::new("/proc/driver/nvidia/version", text)),
+        }
+    });
+    let by_table = tool(snapshot, &ask::NVIDIA_SMI_QUERY, |text| {
+        let table = nvidia_smi_csv::parse(text)?;
+        let version = table.gpus().into_iter().find_map(|gpu| gpu.driver_version);
+        let closed = |version| Driver {
+            version,
+            is_open: None,
+        };
+        version
+            .map(closed)
+            .ok_or_else(|| Unparsable::new("nvidia-smi", text))
+    });
+    let by_query = observed(query.get().and_then(|query| {
+        let version = query.driver_version.clone();
+        let version = version.ok_or_else(Skip::not_applicable)?;
+        Ok(Seen::new(
+            query.ask,
+            Driver {
+                version,
+                is_open: None,
+            },
+        ))
+    }));
+    first(vec![by_file, by_table, by_query])
+}
+
+fn is_version(word: &str) -> bool {
+    word.contains('.') && word.bytes().all(|b| b.is_ascii_digit() || b == b'.')
+}
+
+/// `/sys/bus/pci/devices/<address>: /sys/devices/...`, and files below it.
+fn places(text: &str) -> BTreeMap<String, BusPlace> {
+    let mut places: BTreeMap<String, BusPlace> = BTreeMap::new();
+    for (path, value) in pairs(text) {
+        let Some(rest) = path.strip_prefix("/sys/bus/pci/devices/") else {
+            continue;
+        };
+        let (address, file) = rest.split_once('/').unwrap_or((rest, ""));
+        let place = places.entry(excerpt(address)).or_default();
+        match file {
+            "" => place.path = Some(excerpt(value)),
+            "numa_node" => place.numa_node = small(value),
+            "iommu_group/type" => place.iommu = Some(excerpt(value)),
+            _ => {}
+        }
+    }
+    places
+}
+
+/// `path: type access`.
+fn nodes(text: &str) -> BTreeMap<String, Node> {
+    pairs(text)
+        .filter_map(|(path, value)| {
+            let (kind, access) = value.split_once(' ')?;
+            Some((
+                excerpt(path),
+                Node {
+                    is_char: kind == "char",
+                    is_open: access == "rw",
+                },
+            ))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checks::testing::container;
+
+    #[test]
+    fn gpus_are_seen_with_and_without_tools() {
+        let csv = "index, name, uuid, pci.bus_id, driver_version\n\
+                   0, NVIDIA H100 80GB HBM3, GPU-1, 00000000:19:00.0, 580.95.05\n";
+        let information = "/proc/driver/nvidia/gpus/0000:19:00.0/information: Model: \t NVIDIA H100 80GB HBM3\n\
+                           /proc/driver/nvidia/gpus/0000:19:00.0/information: IRQ:   10";
+        for (ask, text) in [
+            (&ask::NVIDIA_SMI_QUERY, csv),
+            (&ask::GPU_INFORMATION, information),
+        ] {
+            let gpus = Gpus::read(&container("decode", &[(ask, text)]));
+            let list = gpus.list.get().unwrap();
+            assert_eq!(list.len(), 1);
+            assert_eq!(list[0].name, "NVIDIA H100 80GB HBM3");
+        }
+        let none = Gpus::read(&container("decode", &[(&ask::DEV_GPU, "")]));
+        assert!(none.list.get().unwrap().is_empty());
+        let node = "/dev/nvidia0: char rw\n/dev/nvidiactl: char rw\n/dev/nvidia-caps-imex-channels/channel0: char -";
+        let one = Gpus::read(&container("decode", &[(&ask::DEV_GPU, node)]));
+        assert_eq!(one.list.get().unwrap().len(), 1);
+        assert_eq!(one.imex_channels(), Ok(vec![]));
+    }
+
+    #[test]
+    fn the_first_line_tells_open_from_proprietary() {
+        for (text, version, open) in [
+            (
+                "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build",
+                "580.95.05",
+                true,
+            ),
+            (
+                "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.135  Wed",
+                "550.135",
+                false,
+            ),
+        ] {
+            let gpus = Gpus::read(&container("decode", &[(&ask::NVIDIA_VERSION, text)]));
+            let driver = gpus.driver.get().unwrap();
+            assert_eq!(
+                (driver.version.as_str(), driver.is_open),
+                (version, Some(open))
+            );
+        }
+    }
+
+    #[test]
+    fn product_names_tell_boards_from_cards() {
+        for (name, board) in [
+            ("NVIDIA H100 80GB HBM3", Some(true)),
+            ("NVIDIA H100 PCIe", Some(false)),
+            ("NVIDIA H100 NVL", Some(false)),
+            ("NVIDIA A100-SXM4-80GB", Some(true)),
+            ("NVIDIA A100 80GB PCIe", Some(false)),
+            ("NVIDIA GB200", Some(true)),
+            ("NVIDIA B200", Some(true)),
+            ("NVIDIA L20", Some(false)),
+            ("NVIDIA A40", Some(false)),
+            ("", None),
+        ] {
+            let gpu = Gpu {
+                name: name.to_owned(),
+                bus_id: None,
+            };
+            assert_eq!(gpu.is_on_nvlink_board(), board, "{name}");
+        }
+    }
+}

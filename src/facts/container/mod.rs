@@ -1,0 +1,63 @@
+//! What one container is: typed facts from the answers of its snapshot.
+//!
+//! Several reads answer one question; the kernel's own files come first, then tools that ask the driver, then tools that
+//! only format what the kernel says. Outputs that a person pastes go the same way, so a snapshot without sysfs works.
+//!
+//! Every fact carries the read that gave it, or the reason why there is none. Nothing is concluded from silence: a fact
+//! says "there is none" only where the place was readable and the answer is whole.
+
+mod answers;
+pub mod gpu;
+pub mod host;
+pub mod logs;
+pub mod network;
+pub mod process;
+pub mod rdma;
+pub mod software;
+
+pub use answers::Seen;
+
+use crate::snapshot::Snapshot;
+
+/// Everything known about one container.
+#[derive(Debug, Clone)]
+pub struct Facts {
+    /// RDMA devices: what is visible, and what may be opened.
+    pub rdma: rdma::Rdma,
+    /// Network interfaces and local addresses.
+    pub network: network::Network,
+    /// The worker process: limits, capabilities, environment.
+    pub process: process::Process,
+    /// Kernel, machine, modules, memory file systems.
+    pub host: host::Host,
+    /// GPUs, how they are joined, and the driver.
+    pub gpu: gpu::Gpus,
+    /// UCX, NIXL, NCCL and engines.
+    pub software: software::Software,
+    /// Logs that a person pasted.
+    pub logs: logs::Logs,
+}
+
+impl Facts {
+    /// Reads all answers of a snapshot. Total: whatever the answers are, every fact is there or says why not.
+    pub fn read(snapshot: &Snapshot) -> Self {
+        Self {
+            rdma: rdma::Rdma::read(snapshot),
+            network: network::Network::read(snapshot),
+            process: process::Process::read(snapshot),
+            host: host::Host::read(snapshot),
+            gpu: gpu::Gpus::read(snapshot),
+            software: software::Software::read(snapshot),
+            logs: logs::Logs::read(snapshot),
+        }
+    }
+
+    /// A Grace CPU with its GPUs on C2C. By the names of the GPUs, else by the architecture.
+    pub fn is_grace(&self) -> Option<bool> {
+        let gpus = self.gpu.list.known();
+        if gpus.is_some_and(|gpus| gpus.iter().any(|gpu| gpu.has_grace())) {
+            return Some(true);
+        }
+        self.host.is_arm()
+    }
+}

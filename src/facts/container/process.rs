@@ -1,0 +1,331 @@
+//! The process that moves KV: its limits, capabilities and environment.
+//!
+//! The worker's own values count. The probe's own count only where there is no worker, because what exec starts may have
+//! other limits than what the runtime started.
+
+use super::answers::{Seen, first, list, pairs, tool, whole};
+use crate::ask::{self, Ask};
+use crate::catalogue::{self, Variable};
+use crate::facts::limits::{self, Capabilities, Memlock, UidMap};
+use crate::facts::transcript::{self, excerpt};
+use crate::observed::{Observed, Skip};
+use crate::report::SkipReason;
+use crate::snapshot::Snapshot;
+use std::collections::BTreeMap;
+
+/// Facts about the worker process, or about the probe's where there is none.
+#[derive(Debug, Clone)]
+pub struct Process {
+    /// Processes of engines that were found, in the order of their numbers.
+    pub workers: Observed<Seen<Vec<Worker>>>,
+    /// Limit on locked memory.
+    pub memlock: Observed<Seen<Memlock>>,
+    /// Effective capabilities.
+    pub capabilities: Observed<Seen<Capabilities>>,
+    /// User namespace.
+    pub uid_map: Observed<Seen<UidMap>>,
+    /// Catalogued variables of the process.
+    pub environment: Observed<Seen<Environment>>,
+    /// Settings from files of UCX, in the order in which later ones win.
+    pub ucx_files: Observed<Seen<Vec<FileSetting>>>,
+    /// Settings from files of NCCL, in the order in which later ones win.
+    pub nccl_files: Observed<Seen<Vec<FileSetting>>>,
+}
+
+/// A process of an engine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Worker {
+    /// Number of the process.
+    pub pid: String,
+    /// What it runs, a word of the probe's own list: `dynamo.vllm`, `sglang`, `vllm-engine`.
+    pub word: String,
+}
+
+/// Whose environment was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Whose {
+    /// A worker's, with what it runs.
+    Worker(String),
+    /// The probe's own: what a process would start with here.
+    Probe,
+    /// A person pasted it.
+    Pasted,
+}
+
+/// An environment, as far as its variables are in the catalogue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Environment {
+    /// Whose.
+    pub whose: Whose,
+    /// Values by name.
+    pub variables: BTreeMap<String, String>,
+}
+
+/// A setting in a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileSetting {
+    /// The file.
+    pub file: String,
+    /// Section header above it. UCX applies a section only on the CPUs it names.
+    pub section: Option<String>,
+    /// The variable.
+    pub name: String,
+    /// Its value.
+    pub value: String,
+}
+
+/// A variable in force, and where it was set.
+#[derive(Debug, Clone)]
+pub struct InForce<'a> {
+    /// The variable.
+    pub variable: &'static Variable,
+    /// Its value.
+    pub value: &'a str,
+    /// The file that sets it; `None` for the environment.
+    pub file: Option<&'a str>,
+    /// The read that showed it.
+    pub ask: &'static Ask,
+}
+
+impl Process {
+    pub(super) fn read(snapshot: &Snapshot) -> Self {
+        let workers = list(snapshot, &ask::WORKER_PROCESS, |text| {
+            let pairs = pairs(text);
+            pairs
+                .map(|(pid, word)| Worker {
+                    pid: excerpt(pid),
+                    word: excerpt(word),
+                })
+                .collect::<Vec<_>>()
+        });
+        let memlock = own_or_probes(
+            &workers,
+            tool(snapshot, &ask::WORKER_LIMITS, limits::parse_proc_limits),
+            first(vec![
+                tool(snapshot, &ask::LIMITS, limits::parse),
+                tool(snapshot, &ask::ULIMIT, limits::parse),
+            ]),
+        );
+        let capabilities = own_or_probes(
+            &workers,
+            tool(snapshot, &ask::WORKER_STATUS, limits::parse_status),
+            tool(snapshot, &ask::STATUS, limits::parse_status),
+        );
+        Self {
+            memlock,
+            capabilities,
+            workers,
+            uid_map: tool(snapshot, &ask::UID_MAP, limits::parse_uid_map),
+            environment: list(snapshot, &ask::ENVIRONMENT, environment),
+            ucx_files: list(snapshot, &ask::UCX_SETTINGS, settings),
+            nccl_files: list(snapshot, &ask::NCCL_SETTINGS, settings),
+        }
+    }
+
+    /// What the worker runs, where one was found.
+    pub fn worker_word(&self) -> Option<&str> {
+        if let Some(environment) = self.environment.known()
+            && let Whose::Worker(word) = &environment.whose
+        {
+            return Some(word);
+        }
+        let workers = self.workers.known()?;
+        workers.first().map(|worker| worker.word.as_str())
+    }
+
+    /// Variables in force: the environment, and what files set beside it.
+    pub fn in_force(&self) -> Result<BTreeMap<&'static str, InForce<'_>>, Skip> {
+        let environment = self.environment.get()?;
+        let mut settings = BTreeMap::new();
+        for files in [&self.ucx_files, &self.nccl_files] {
+            for setting in files.known().into_iter().flat_map(|f| f.iter()) {
+                let Some(variable) = catalogue::find(&setting.name) else {
+                    continue;
+                };
+                if setting.section.is_none() {
+                    settings.insert(
+                        variable.name,
+                        InForce {
+                            variable,
+                            value: &setting.value,
+                            file: Some(&setting.file),
+                            ask: if variable.name.starts_with("UCX_") {
+                                &ask::UCX_SETTINGS
+                            } else {
+                                &ask::NCCL_SETTINGS
+                            },
+                        },
+                    );
+                }
+            }
+        }
+        for (name, value) in &environment.variables {
+            if let Some(variable) = catalogue::find(name) {
+                settings.insert(
+                    variable.name,
+                    InForce {
+                        variable,
+                        value,
+                        file: None,
+                        ask: environment.ask,
+                    },
+                );
+            }
+        }
+        Ok(settings)
+    }
+
+    /// The value in force of one variable; `None` where it is unset. That it is unset takes a look at the files, too,
+    /// where somebody could look.
+    pub fn value(&self, name: &str) -> Result<Option<&str>, Skip> {
+        if let Some(setting) = self.in_force()?.get(name) {
+            return Ok(Some(setting.value));
+        }
+        let files = match name.split_once('_') {
+            Some(("UCX", _)) => &self.ucx_files,
+            Some(("NCCL", _)) => &self.nccl_files,
+            _ => return Ok(None),
+        };
+        match files {
+            Observed::Missing(skip) if skip.reason != SkipReason::NotCollected => Err(skip.clone()),
+            _ => Ok(None),
+        }
+    }
+}
+
+/// The worker's fact. The probe's own stands in only where it is known that there is no worker, or nobody looked for one.
+fn own_or_probes<T>(
+    workers: &Observed<Seen<Vec<Worker>>>,
+    own: Observed<Seen<T>>,
+    probes: Observed<Seen<T>>,
+) -> Observed<Seen<T>> {
+    match (own, workers) {
+        (Observed::Known(own), _) => Observed::Known(own),
+        (_, Observed::Known(workers)) if workers.is_empty() => probes,
+        // Nobody asked: a person pasted what they had.
+        (_, Observed::Missing(skip)) if skip.reason == SkipReason::NotCollected => probes,
+        (Observed::Missing(skip), _) => Observed::Missing(skip),
+    }
+}
+
+/// `# process PID WORD`, then `NAME=value` lines. `env` as people paste it has no such head.
+fn environment(text: &str) -> Environment {
+    let mut whose = Whose::Pasted;
+    let mut variables = BTreeMap::new();
+    for line in transcript::lines(text) {
+        if let Some(process) = line.strip_prefix("# process ") {
+            whose = match process.split_once(' ') {
+                Some(("self", _)) | None => Whose::Probe,
+                Some((_, word)) => Whose::Worker(excerpt(word)),
+            };
+            continue;
+        }
+        let line = line.trim().strip_prefix("export ").unwrap_or(line.trim());
+        if let Some((name, value)) = line.split_once('=')
+            && catalogue::find(name).is_some()
+        {
+            variables.insert(name.to_owned(), value.to_owned());
+        }
+    }
+    Environment { whose, variables }
+}
+
+/// `path: present`, then `path: NAME=value` and `path: [section]`.
+fn settings(text: &str) -> Vec<FileSetting> {
+    let mut settings = Vec::new();
+    let mut section: Option<(&str, String)> = None;
+    for (file, line) in pairs(text) {
+        if line == "present" || line == "denied" {
+            section = None;
+        } else if line.starts_with('[') {
+            section = Some((file, excerpt(line.trim_matches(['[', ']']))));
+        } else if let Some((name, value)) = line.split_once('=') {
+            settings.push(FileSetting {
+                file: excerpt(file),
+                section: section
+                    .as_ref()
+                    .filter(|(of, _)| *of == file)
+                    .map(|(_, section)| section.clone()),
+                name: excerpt(name),
+                value: value.trim().to_owned(),
+            });
+        }
+    }
+    settings
+}
+
+/// Whether files of settings were there and closed to us.
+pub fn denied_files(snapshot: &Snapshot) -> Vec<String> {
+    [&ask::UCX_SETTINGS, &ask::NCCL_SETTINGS]
+        .into_iter()
+        .filter_map(|ask| whole(snapshot, ask).ok())
+        .flat_map(pairs)
+        .filter(|(_, line)| *line == "denied")
+        .map(|(file, _)| excerpt(file))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checks::testing::container;
+    use crate::facts::limits::Limit;
+
+    const SMALL: &str = "Max locked memory  65536  65536  bytes";
+    const LARGE: &str = "Max locked memory  unlimited  unlimited  bytes";
+
+    #[test]
+    fn the_workers_limit_counts_and_the_probes_only_without_a_worker() {
+        let memlock = |answers: &[(&Ask, &str)]| {
+            let process = Process::read(&container("decode", answers));
+            process.memlock.get().map(|limit| limit.soft)
+        };
+        let worker = (&ask::WORKER_PROCESS, "17: dynamo.vllm");
+        let own = (&ask::WORKER_LIMITS, SMALL);
+        let probes = (&ask::LIMITS, LARGE);
+        assert_eq!(memlock(&[worker, own, probes]), Ok(Limit::Bytes(65536)));
+        assert!(memlock(&[worker, probes]).is_err());
+        assert_eq!(
+            memlock(&[(&ask::WORKER_PROCESS, ""), probes]),
+            Ok(Limit::Unlimited)
+        );
+        assert_eq!(memlock(&[probes]), Ok(Limit::Unlimited));
+        assert_eq!(
+            memlock(&[(&ask::ULIMIT, "$ ulimit -l\n64\n")]),
+            Ok(Limit::Bytes(65536))
+        );
+    }
+
+    #[test]
+    fn the_environment_wins_over_files_and_sections_do_not_count() {
+        let files = "/etc/ucx/ucx.conf: present\n/etc/ucx/ucx.conf: UCX_TLS=tcp\n\
+                     /etc/ucx/ucx.conf: UCX_IB_SL=1\n/etc/ucx/ucx.conf: [Grace]\n\
+                     /etc/ucx/ucx.conf: UCX_MAX_RNDV_RAILS=4\n/root/ucx.conf: denied";
+        let answers = [
+            (
+                &ask::ENVIRONMENT,
+                "# process 17 dynamo.vllm\nUCX_TLS=rc\nHF_TOKEN=x",
+            ),
+            (&ask::UCX_SETTINGS, files),
+        ];
+        let snapshot = container("decode", &answers);
+        let process = Process::read(&snapshot);
+        let settings = process.in_force().unwrap();
+        let names: Vec<_> = settings
+            .values()
+            .map(|s| (s.variable.name, s.value, s.file))
+            .collect();
+        assert_eq!(
+            names,
+            [
+                ("UCX_IB_SL", "1", Some("/etc/ucx/ucx.conf")),
+                ("UCX_TLS", "rc", None)
+            ]
+        );
+        assert_eq!(process.worker_word(), Some("dynamo.vllm"));
+        assert_eq!(denied_files(&snapshot), ["/root/ucx.conf"]);
+        let pasted = Process::read(&container("decode", &[(&ask::ENVIRONMENT, "UCX_TLS=tcp")]));
+        assert_eq!(pasted.environment.get().unwrap().whose, Whose::Pasted);
+        assert_eq!(pasted.value("UCX_NET_DEVICES"), Ok(None));
+    }
+}

@@ -1,0 +1,529 @@
+//! RDMA devices: what the kernel shows, and what this container may open.
+//!
+//! `/sys/class/infiniband` lists the devices of the **host** in the default RDMA namespace mode, so a device that is seen
+//! is not yet one that can be used: that takes its `/dev/infiniband/uverbsN` in the container, which must open
+//! (rdma-system(8)).
+
+use super::answers::{self, Seen, first, list, observed, pairs, tool, whole};
+use crate::ask;
+use crate::facts::hca::{Gid, Hca, Hcas, Port, PortState};
+use crate::facts::sysfs::{self, Backing, Counters, NodeType, Reading};
+use crate::facts::transcript::{excerpt, number, small};
+use crate::facts::vendor::Vendor;
+use crate::facts::{
+    Unparsable, ibdev2netdev, ibstat, ibstatus, ibv_devices, ibv_devinfo, rdma_link, show_gids,
+};
+use crate::observed::{Observed, Skip};
+use crate::report::SkipReason;
+use crate::snapshot::Snapshot;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A port of a device, as `mlx5_0`, 1.
+pub type PortKey = (String, u32);
+
+/// Devices, ports and permission of one container.
+#[derive(Debug, Clone)]
+pub struct Rdma {
+    /// Devices that the kernel or a tool shows, granted or not.
+    pub devices: Observed<Seen<Vec<Device>>>,
+    /// Devices whose node is here and opens.
+    pub granted: Observed<Seen<Granted>>,
+    /// GID tables by port. A port that is not in it has an empty table.
+    pub gids: Observed<Seen<BTreeMap<PortKey, Vec<Gid>>>>,
+    /// What the verbs library of this image lists.
+    pub verbs: Observed<Seen<Hcas>>,
+    /// Counters by port.
+    pub counters: Observed<Seen<BTreeMap<PortKey, Counters>>>,
+    /// Network interfaces by device, as far as they are in this network namespace.
+    pub netdevs: Observed<Seen<BTreeMap<String, BTreeSet<String>>>>,
+}
+
+/// One device, from all sources together.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Device {
+    /// What the tools share.
+    pub hca: Hca,
+    /// Hardware, or verbs over an ordinary interface.
+    pub backing: Backing,
+    /// Driver of its bus device.
+    pub driver: Option<String>,
+    /// NUMA node.
+    pub numa_node: Option<u32>,
+    /// Where it is on the bus: `/sys/devices/pci0000:15/...`.
+    pub bus_path: Option<String>,
+    /// Its PCIe link; `None` where the kernel does not know it (virtual functions).
+    pub pcie: Option<Pcie>,
+    /// Type of its IOMMU group: `identity`, `DMA`, `DMA-FQ`.
+    pub iommu: Option<String>,
+    /// iWARP, which has no RoCE addresses.
+    pub is_iwarp: bool,
+}
+
+impl Device {
+    fn new(hca: Hca) -> Self {
+        let backing = match hca.vendor {
+            Some(Vendor::Software) => Backing::Software,
+            Some(_) => Backing::Hardware,
+            None => by_name(&hca.name),
+        };
+        Self {
+            is_iwarp: hca.transport.as_deref() == Some("iWARP"),
+            hca,
+            backing,
+            driver: None,
+            numa_node: None,
+            bus_path: None,
+            pcie: None,
+            iommu: None,
+        }
+    }
+
+    /// An Elastic Fabric Adapter: by driver or vendor, since its names differ.
+    pub fn is_efa(&self) -> bool {
+        self.driver.as_deref() == Some("efa") || self.hca.vendor == Some(Vendor::Amazon)
+    }
+}
+
+/// Nobody calls hardware `rxe0` or `siw0`; another name says nothing.
+fn by_name(name: &str) -> Backing {
+    if name.starts_with("rxe") || name.starts_with("siw") {
+        Backing::Software
+    } else {
+        Backing::Unknown
+    }
+}
+
+/// A PCIe link.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Pcie {
+    /// GT/s per lane now.
+    pub speed_gts: f64,
+    /// Lanes now.
+    pub lanes: u32,
+    /// GT/s per lane that the device can do, where it is known.
+    pub max_speed_gts: Option<f64>,
+    /// Lanes that the device can do, where it is known.
+    pub max_lanes: Option<u32>,
+}
+
+/// What the container may open.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Granted {
+    /// Devices with a node that opens.
+    pub devices: BTreeSet<String>,
+    /// Devices with a node that does not open, and what the kernel said: `EPERM`, `EACCES`, `ENODEV`, `failed`.
+    pub refused: BTreeMap<String, String>,
+    /// Names of the nodes in `/dev/infiniband`.
+    pub nodes: BTreeSet<String>,
+}
+
+impl Rdma {
+    pub(super) fn read(snapshot: &Snapshot) -> Self {
+        Self {
+            devices: devices(snapshot),
+            granted: granted(snapshot),
+            gids: gids(snapshot),
+            verbs: tool(snapshot, &ask::IBV_DEVINFO, ibv_devinfo::parse),
+            counters: counters(snapshot),
+            netdevs: netdevs(snapshot),
+        }
+    }
+
+    /// Devices that the container may open.
+    pub fn own(&self) -> Result<Vec<&Device>, Skip> {
+        let devices = self.devices.get()?;
+        let granted = self.granted.get()?;
+        let is_shown = |name: &&String| devices.iter().any(|device| device.hca.name == **name);
+        if let Some(lost) = granted.devices.iter().find(|name| !is_shown(name)) {
+            let detail = format!(
+                "{lost} may be opened, and {} does not show it",
+                devices.ask.shown_as
+            );
+            return Err(Skip::new(SkipReason::NotFound, detail));
+        }
+        Ok(devices
+            .iter()
+            .filter(|device| granted.devices.contains(&device.hca.name))
+            .collect())
+    }
+
+    /// Ports that the container may open, with their devices.
+    pub fn own_ports(&self) -> Result<Vec<(&Device, &Port)>, Skip> {
+        let ports = self
+            .own()?
+            .into_iter()
+            .flat_map(|device| device.hca.ports.iter().map(move |port| (device, port)));
+        Ok(ports.collect())
+    }
+
+    /// Ports that the container may open and that carry data.
+    pub fn usable_ports(&self) -> Result<Vec<(&Device, &Port)>, Skip> {
+        let mut ports = self.own_ports()?;
+        ports.retain(|(_, port)| port.state == Some(PortState::Active));
+        Ok(ports)
+    }
+
+    /// The GID table of a port, or why it is not known.
+    pub fn gids_of(&self, device: &str, port: u32) -> Result<&[Gid], Skip> {
+        let tables = self.gids.get()?;
+        Ok(tables
+            .get(&(device.to_owned(), port))
+            .map_or(&[], Vec::as_slice))
+    }
+}
+
+/// Line of a port for evidence: `mlx5_0:1 ACTIVE LinkUp 400 Gb/s InfiniBand`.
+pub fn port_line(device: &Device, port: &Port) -> String {
+    let mut words = vec![format!("{}:{}", device.hca.name, port.number)];
+    words.push(port.state.as_ref().map_or("state ?", state_word).to_owned());
+    if let Some(phys) = &port.phys_state {
+        words.push(format!("{phys:?}"));
+    }
+    if let Some(rate) = port.rate_gbps() {
+        words.push(format!("{rate} Gb/s"));
+    }
+    if let Some(link) = &port.link_layer {
+        words.push(format!("{link:?}"));
+    }
+    words.join(" ")
+}
+
+/// The kernel's word for a state.
+pub fn state_word(state: &PortState) -> &str {
+    match state {
+        PortState::Nop => "NOP",
+        PortState::Down => "DOWN",
+        PortState::Init => "INIT",
+        PortState::Armed => "ARMED",
+        PortState::Active => "ACTIVE",
+        PortState::ActiveDefer => "ACTIVE_DEFER",
+        PortState::Other(word) => word,
+    }
+}
+
+/// sysfs where it was read, completed by what only tools say; else the tools.
+fn devices(snapshot: &Snapshot) -> Observed<Seen<Vec<Device>>> {
+    let verbs = tool(snapshot, &ask::IBV_DEVINFO, ibv_devinfo::parse);
+    let links = tool(snapshot, &ask::RDMA_LINK, rdma_link::parse);
+    let stat = tool(snapshot, &ask::IBSTAT, ibstat::parse);
+    let status = tool(snapshot, &ask::IBSTATUS, ibstatus::parse);
+    let names = tool(snapshot, &ask::IBV_DEVICES, ibv_devices::parse);
+    let tools = [&verbs, &stat, &status, &links, &names];
+    let mut base = first(vec![sysfs_devices(snapshot), from_tool(&tools)]);
+    if let Observed::Known(base) = &mut base {
+        for hcas in tools.into_iter().filter_map(Observed::known) {
+            complete(&mut base.value, hcas);
+        }
+    }
+    base
+}
+
+/// The devices of the first tool that lists some, or says that there are none.
+fn from_tool(tools: &[&Observed<Seen<Hcas>>]) -> Observed<Seen<Vec<Device>>> {
+    let shown = |hcas: &Seen<Hcas>| {
+        let devices = hcas.devices.iter().cloned().map(Device::new).collect();
+        Seen::new(hcas.ask, devices)
+    };
+    let known = || tools.iter().filter_map(|t| t.known());
+    if let Some(hcas) = known().find(|h| !h.devices.is_empty()) {
+        return Observed::Known(shown(hcas));
+    }
+    first(tools.iter().map(|t| observed(t.get().map(shown))).collect())
+}
+
+fn sysfs_devices(snapshot: &Snapshot) -> Observed<Seen<Vec<Device>>> {
+    let read = || {
+        let ports = whole(snapshot, &ask::RDMA_PORTS)?;
+        let attributes = whole(snapshot, &ask::RDMA_ATTRIBUTES).ok();
+        let bus = whole(snapshot, &ask::RDMA_PCI).ok();
+        let names = whole(snapshot, &ask::RDMA_DEVICES).unwrap_or_default();
+        let below = |path: &str| path.strip_prefix("/sys/class/infiniband/").map(str::len);
+        let entries = pairs(ports)
+            .chain(attributes.into_iter().flat_map(pairs))
+            .filter_map(|(path, value)| {
+                let at = path.len() - below(path)?;
+                Some((&path[at..], Reading::Text(value)))
+            });
+        let links = bus.into_iter().flat_map(pairs).filter_map(|(path, value)| {
+            let at = path.len() - below(path)?;
+            Some((&path[at..], Reading::Link(value)))
+        });
+        let listed = names
+            .lines()
+            .map(str::trim)
+            .filter(|name| !name.is_empty())
+            .map(|name| (name, Reading::Text("")));
+        let attribute = |name: &str, file: &str| {
+            let path = format!("/sys/class/infiniband/{name}/{file}");
+            attributes
+                .into_iter()
+                .flat_map(pairs)
+                .find(|(at, _)| *at == path)
+                .map(|(_, value)| value)
+        };
+        let bus_path = |name: &str| {
+            let path = format!("/sys/class/infiniband/{name}/device");
+            bus.into_iter()
+                .flat_map(pairs)
+                .find(|(at, _)| *at == path)
+                .map(|(_, value)| excerpt(value))
+        };
+        let devices = sysfs::devices(entries.chain(links).chain(listed))
+            .into_iter()
+            .map(|device| {
+                let name = device.hca.name.clone();
+                let mut backing = device.backing;
+                if by_name(&name) == Backing::Software {
+                    backing = Backing::Software;
+                }
+                // The links were read and this device has none: it is on no bus.
+                if backing == Backing::Unknown && bus.is_some() {
+                    backing = Backing::Software;
+                }
+                Device {
+                    pcie: pcie(|file| attribute(&name, file)),
+                    iommu: attribute(&name, "device/iommu_group/type").map(excerpt),
+                    bus_path: bus_path(&name),
+                    backing,
+                    is_iwarp: device.node_type == Some(NodeType::Rnic),
+                    driver: device.driver,
+                    numa_node: device.numa_node,
+                    hca: device.hca,
+                }
+            })
+            .collect();
+        Ok(Seen::new(&ask::RDMA_PORTS, devices))
+    };
+    observed(read())
+}
+
+/// `32.0 GT/s PCIe` and `16`; virtual functions read `Unknown` and 0.
+fn pcie<'a>(read: impl Fn(&str) -> Option<&'a str>) -> Option<Pcie> {
+    let speed = |file: &str| read(file).and_then(number).filter(|gts| *gts > 0.0);
+    // A link of 255 lanes is what the kernel shows where it does not know.
+    let lanes = |file: &str| read(file).and_then(small).filter(|n| (1..=32).contains(n));
+    Some(Pcie {
+        speed_gts: speed("device/current_link_speed")?,
+        lanes: lanes("device/current_link_width")?,
+        max_speed_gts: speed("device/max_link_speed"),
+        max_lanes: lanes("device/max_link_width"),
+    })
+}
+
+/// Fills what is not known yet. The first source that says something is right.
+fn complete(devices: &mut [Device], hcas: &Hcas) {
+    for hca in &hcas.devices {
+        let Some(device) = devices.iter_mut().find(|d| d.hca.name == hca.name) else {
+            continue;
+        };
+        let own = &mut device.hca;
+        own.model = own.model.take().or_else(|| hca.model.clone());
+        own.fw_version = own.fw_version.take().or_else(|| hca.fw_version.clone());
+        own.board_id = own.board_id.take().or_else(|| hca.board_id.clone());
+        own.vendor = own.vendor.or(hca.vendor);
+        own.part_id = own.part_id.or(hca.part_id);
+        if device.backing == Backing::Unknown {
+            device.backing = match own.vendor {
+                Some(Vendor::Software) => Backing::Software,
+                Some(_) => Backing::Hardware,
+                None => Backing::Unknown,
+            };
+        }
+        for port in &hca.ports {
+            let Some(known) = own.ports.iter_mut().find(|p| p.number == port.number) else {
+                own.ports.push(port.clone());
+                continue;
+            };
+            known.state = known.state.take().or_else(|| port.state.clone());
+            known.phys_state = known.phys_state.take().or_else(|| port.phys_state.clone());
+            known.rate = known.rate.take().or_else(|| port.rate.clone());
+            known.link_layer = known.link_layer.take().or_else(|| port.link_layer.clone());
+            known.lid = known.lid.or(port.lid);
+            known.sm_lid = known.sm_lid.or(port.sm_lid);
+            known.max_mtu_bytes = known.max_mtu_bytes.or(port.max_mtu_bytes);
+            known.active_mtu_bytes = known.active_mtu_bytes.or(port.active_mtu_bytes);
+            known.netdev = known.netdev.take().or_else(|| port.netdev.clone());
+        }
+    }
+}
+
+/// By the nodes and what opening them gave. A pasted `ibv_devinfo` has opened what it shows.
+fn granted(snapshot: &Snapshot) -> Observed<Seen<Granted>> {
+    let by_nodes = || {
+        let nodes: BTreeSet<String> = whole(snapshot, &ask::DEV_INFINIBAND)?
+            .lines()
+            .map(excerpt)
+            .filter(|name| !name.is_empty())
+            .collect();
+        let mut granted = Granted {
+            nodes,
+            ..Granted::default()
+        };
+        let verbs: Vec<&String> = granted
+            .nodes
+            .iter()
+            .filter(|node| node.starts_with("uverbs"))
+            .collect();
+        if verbs.is_empty() {
+            return Ok(Seen::new(&ask::DEV_INFINIBAND, granted));
+        }
+        let owners = whole(snapshot, &ask::RDMA_UVERBS)?;
+        let opened: BTreeMap<&str, &str> =
+            pairs(whole(snapshot, &ask::DEV_INFINIBAND_OPEN)?).collect();
+        let below = "/sys/class/infiniband_verbs/";
+        let entries = pairs(owners)
+            .filter_map(|(path, name)| Some((path.strip_prefix(below)?, Reading::Text(name))));
+        let owners = sysfs::uverbs(entries);
+        for node in verbs {
+            let Some(device) = owners.get(node) else {
+                continue;
+            };
+            match opened.get(node.as_str()) {
+                Some(&"open") => {
+                    granted.devices.insert(device.clone());
+                }
+                refusal => {
+                    let words = excerpt(refusal.copied().unwrap_or("failed"));
+                    granted.refused.insert(device.clone(), words);
+                }
+            }
+        }
+        granted
+            .refused
+            .retain(|device, _| !granted.devices.contains(device));
+        Ok(Seen::new(&ask::DEV_INFINIBAND_OPEN, granted))
+    };
+    let by_verbs = || {
+        // The probe looks at the nodes; without them the tool proves only what it opened itself.
+        let hcas = tool(snapshot, &ask::IBV_DEVINFO, ibv_devinfo::parse);
+        let hcas = hcas.get()?;
+        let opened = hcas.devices.iter().filter(|hca| !hca.ports.is_empty());
+        let devices = opened.map(|hca| hca.name.clone()).collect();
+        Ok(Seen::new(
+            &ask::IBV_DEVINFO,
+            Granted {
+                devices,
+                ..Granted::default()
+            },
+        ))
+    };
+    let nodes: Observed<Seen<Granted>> = observed(by_nodes());
+    if snapshot.answers.contains_key(ask::DEV_INFINIBAND.id) {
+        return nodes;
+    }
+    first(vec![nodes, observed(by_verbs())])
+}
+
+fn gids(snapshot: &Snapshot) -> Observed<Seen<BTreeMap<PortKey, Vec<Gid>>>> {
+    let by_sysfs = list(snapshot, &ask::RDMA_GIDS, |text| {
+        let below = "/sys/class/infiniband/";
+        let entries = pairs(text)
+            .filter_map(|(path, value)| Some((path.strip_prefix(below)?, Reading::Text(value))));
+        let mut tables = BTreeMap::new();
+        for device in sysfs::devices(entries) {
+            for port in device.hca.ports {
+                let key = (device.hca.name.clone(), port.number);
+                tables.insert(key, port.gids.unwrap_or_default());
+            }
+        }
+        tables
+    });
+    let by_show_gids = tool(snapshot, &ask::SHOW_GIDS, |text| {
+        let table = show_gids::parse(text)?;
+        if table.is_cut() {
+            return Err(Unparsable::new("show_gids", ""));
+        }
+        let mut tables: BTreeMap<PortKey, Vec<Gid>> = BTreeMap::new();
+        for row in table.rows {
+            tables
+                .entry((row.device, row.port))
+                .or_default()
+                .push(row.gid);
+        }
+        Ok(tables)
+    });
+    let by_verbs = || {
+        let hcas = tool(snapshot, &ask::IBV_DEVINFO, ibv_devinfo::parse);
+        let hcas = hcas.get()?;
+        let mut tables = BTreeMap::new();
+        for hca in &hcas.devices {
+            for port in &hca.ports {
+                let Some(gids) = &port.gids else {
+                    return Err(Skip::new(
+                        SkipReason::NotCollected,
+                        "GID tables are not in this output; `ibv_devinfo -v` shows them",
+                    ));
+                };
+                tables.insert((hca.name.clone(), port.number), gids.clone());
+            }
+        }
+        Ok(Seen::new(&ask::IBV_DEVINFO, tables))
+    };
+    first(vec![by_sysfs, by_show_gids, observed(by_verbs())])
+}
+
+fn counters(snapshot: &Snapshot) -> Observed<Seen<BTreeMap<PortKey, Counters>>> {
+    let of = |ask| {
+        list(snapshot, ask, |text| {
+            let below = "/sys/class/infiniband/";
+            let entries = pairs(text).filter_map(|(path, value)| {
+                Some((path.strip_prefix(below)?, Reading::Text(value)))
+            });
+            let devices = sysfs::devices(entries).into_iter();
+            devices
+                .flat_map(|device| {
+                    let name = device.hca.name;
+                    device
+                        .counters
+                        .into_iter()
+                        .map(move |(port, counters)| ((name.clone(), port), counters))
+                })
+                .collect::<BTreeMap<_, _>>()
+        })
+    };
+    let mut ports = of(&ask::RDMA_COUNTERS);
+    if let (Observed::Known(ports), Observed::Known(hardware)) =
+        (&mut ports, of(&ask::RDMA_HW_COUNTERS))
+    {
+        for (key, counters) in hardware.value {
+            ports.value.entry(key).or_default().hardware = counters.hardware;
+        }
+    }
+    ports
+}
+
+fn netdevs(snapshot: &Snapshot) -> Observed<Seen<BTreeMap<String, BTreeSet<String>>>> {
+    type Netdevs = BTreeMap<String, BTreeSet<String>>;
+    let by_sysfs = list(snapshot, &ask::RDMA_NETDEVS, |text| {
+        let mut netdevs = Netdevs::new();
+        for (path, _) in pairs(text) {
+            let mut parts = path.rsplit('/');
+            if let (Some(netdev), Some("net"), Some("device"), Some(device)) =
+                (parts.next(), parts.next(), parts.next(), parts.next())
+            {
+                netdevs
+                    .entry(excerpt(device))
+                    .or_default()
+                    .insert(excerpt(netdev));
+            }
+        }
+        netdevs
+    });
+    let by_link = tool(snapshot, &ask::RDMA_LINK, |text| {
+        let mut netdevs = Netdevs::new();
+        for hca in rdma_link::parse(text)?.devices {
+            for netdev in hca.ports.into_iter().filter_map(|port| port.netdev) {
+                netdevs.entry(hca.name.clone()).or_default().insert(netdev);
+            }
+        }
+        Ok::<_, Unparsable>(netdevs)
+    });
+    let by_ofed = tool(snapshot, &ask::IBDEV2NETDEV, |text| {
+        let mut netdevs = Netdevs::new();
+        for row in ibdev2netdev::parse(text)?.rows {
+            netdevs.entry(row.device).or_default().insert(row.netdev);
+        }
+        Ok::<_, Unparsable>(netdevs)
+    });
+    answers::first(vec![by_sysfs, by_link, by_ofed])
+}

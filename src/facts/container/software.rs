@@ -1,0 +1,412 @@
+//! Which UCX, NIXL, NCCL and engine are here, and which of them the worker has loaded.
+
+use super::answers::{Seen, first, list, tool};
+use crate::ask;
+use crate::facts::transcript::excerpt;
+use crate::facts::ucx_info::{self, UcxInfo};
+use crate::observed::{Observed, Skip};
+use crate::report::SkipReason;
+use crate::snapshot::Snapshot;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Libraries and packages of the container.
+#[derive(Debug, Clone)]
+pub struct Software {
+    /// Python packages of interest.
+    pub packages: Observed<Seen<Vec<Package>>>,
+    /// Transport libraries and RDMA nodes that the worker has mapped, by path.
+    pub mapped: Observed<Seen<BTreeSet<String>>>,
+    /// Installations of UCX by the directory of its libraries.
+    pub ucx: Observed<Seen<BTreeMap<String, Installation>>>,
+    /// Backends that NIXL finds a plugin for, with the path: `UCX`, `LIBFABRIC`.
+    pub nixl_plugins: Observed<Seen<BTreeMap<String, String>>>,
+    /// Version and build of the UCX on `PATH`.
+    pub ucx_build: Observed<Seen<UcxInfo>>,
+    /// Transports of the UCX on `PATH`.
+    pub ucx_devices: Observed<Seen<UcxInfo>>,
+    /// libfabric shows an EFA provider.
+    pub efa_provider: Observed<Seen<bool>>,
+}
+
+/// An installed Python package.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Package {
+    /// Name as in its directory: `nixl_cu12`.
+    pub name: String,
+    /// Version.
+    pub version: String,
+    /// Directory that holds it.
+    pub site: String,
+}
+
+/// One UCX.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Installation {
+    /// Its modules: `uct_ib`, `uct_cuda`, `ucm_cuda`.
+    pub modules: BTreeSet<String>,
+}
+
+/// A version with what it was concluded from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Version {
+    /// As written: `1.21.0`.
+    pub text: String,
+    /// What says so.
+    pub source: String,
+}
+
+impl Version {
+    /// First two numbers.
+    pub fn numbers(&self) -> Option<(u32, u32)> {
+        numbers(&self.text)
+    }
+}
+
+/// First two numbers of a version: `2.27.3` is (2, 27).
+pub fn numbers(text: &str) -> Option<(u32, u32)> {
+    let mut parts = text.split(['.', '+', '-', 'r', 'a', 'b']);
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
+/// The UCX in wheels of NIXL, by first and last version of the wheel (both included). What the wheels of these versions
+/// hold was listed; the rows between follow the tags' own build files.
+/// <https://github.com/ai-dynamo/nixl/blob/1.3.0/contrib/Dockerfile>, <https://pypi.org/project/nixl-cu12/#files>
+const UCX_OF_NIXL: &[Bundle] = &[
+    bundle((0, 3), (0, 7), "1.19"),
+    bundle((0, 8), (0, 10), "1.20"),
+    bundle((1, 0), (1, 3), "1.21"),
+    bundle((1, 4), (1, 4), "1.22"),
+    bundle((1, 5), (1, 5), "1.23"),
+];
+
+struct Bundle {
+    first: (u32, u32),
+    last: (u32, u32),
+    ucx: &'static str,
+}
+
+const fn bundle(first: (u32, u32), last: (u32, u32), ucx: &'static str) -> Bundle {
+    Bundle { first, last, ucx }
+}
+
+impl Software {
+    pub(super) fn read(snapshot: &Snapshot) -> Self {
+        Self {
+            packages: list(snapshot, &ask::PYTHON_PACKAGES, packages),
+            mapped: list(snapshot, &ask::WORKER_LIBRARIES, |text| {
+                let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+                lines.map(excerpt).collect()
+            }),
+            ucx: list(snapshot, &ask::UCX_LIBRARIES, installations),
+            nixl_plugins: list(snapshot, &ask::NIXL_PLUGINS, plugins),
+            ucx_build: first(vec![
+                tool(snapshot, &ask::UCX_INFO_VERSION, ucx_info::parse),
+                tool(snapshot, &ask::UCX_INFO, ucx_info::parse),
+            ]),
+            ucx_devices: first(vec![
+                devices(snapshot, &ask::UCX_INFO_DEVICES),
+                devices(snapshot, &ask::UCX_INFO),
+            ]),
+            efa_provider: tool(snapshot, &ask::FI_INFO_EFA, |text| {
+                if text.contains("provider: efa") {
+                    Ok(true)
+                } else if text.contains("fi_getinfo") || text.contains("No data available") {
+                    Ok(false)
+                } else {
+                    let detail = "the output of fi_info was not understood";
+                    Err(Skip::new(SkipReason::Unparsable, detail))
+                }
+            }),
+        }
+    }
+
+    /// Packages with this beginning of their name, by distinct version.
+    fn versions_of(&self, names: &[&str]) -> BTreeMap<&str, &Package> {
+        let packages = self.packages.known().into_iter().flat_map(|p| p.iter());
+        packages
+            .filter(|package| {
+                let name = package.name.to_ascii_lowercase().replace('-', "_");
+                names.contains(&name.as_str())
+            })
+            .map(|package| (package.version.as_str(), package))
+            .collect()
+    }
+
+    /// The version of a package, where all copies of it agree.
+    fn package(&self, names: &[&str]) -> Option<Version> {
+        let versions = self.versions_of(names);
+        let (version, package) = versions.first_key_value()?;
+        (versions.len() == 1).then(|| Version {
+            text: (*version).to_owned(),
+            source: format!("{}/{}-{version}.dist-info", package.site, package.name),
+        })
+    }
+
+    /// Version of NIXL.
+    pub fn nixl(&self) -> Option<Version> {
+        self.package(&["nixl_cu12", "nixl_cu13"])
+            .or_else(|| self.package(&["nixl"]))
+    }
+
+    /// Version of NCCL as a package.
+    pub fn nccl(&self) -> Option<Version> {
+        self.package(&["nvidia_nccl_cu12", "nvidia_nccl_cu13"])
+    }
+
+    /// Version of TensorRT-LLM, SGLang or vLLM.
+    pub fn engine(&self) -> Option<(&'static str, Version)> {
+        [
+            ("TensorRT-LLM", "tensorrt_llm"),
+            ("SGLang", "sglang"),
+            ("vLLM", "vllm"),
+        ]
+        .into_iter()
+        .find_map(|(shown, name)| Some((shown, self.package(&[name])?)))
+    }
+
+    /// Directories from which the worker has loaded libucp. More than one: two UCX in one process.
+    pub fn ucx_loaded(&self) -> Result<BTreeSet<&str>, Skip> {
+        let mapped = self.mapped.get()?;
+        let loaded = mapped.iter().filter(|path| is_library(path, "libucp"));
+        Ok(loaded.map(|path| directory(path)).collect())
+    }
+
+    /// The UCX in use, by the directory of its libraries: the loaded one, else the only one.
+    pub fn ucx_in_use(&self) -> Result<String, Skip> {
+        let loaded = self.ucx_loaded();
+        if let Err(skip) = &loaded
+            && !matches!(skip.reason, SkipReason::NotFound | SkipReason::NotCollected)
+        {
+            // There is a worker, and what it has loaded is closed to us.
+            return Err(skip.clone());
+        }
+        if let Ok(loaded) = loaded {
+            let mut loaded = loaded.into_iter();
+            match (loaded.next(), loaded.next()) {
+                (Some(one), None) => return Ok(one.to_owned()),
+                (Some(_), Some(_)) => {
+                    let detail = "the worker has loaded more than one UCX";
+                    return Err(Skip::new(SkipReason::Unresolved, detail));
+                }
+                (None, _) => {}
+            }
+        }
+        let installed = self.ucx.get()?;
+        match (installed.len(), installed.first_key_value()) {
+            (1, Some((only, _))) => Ok(only.clone()),
+            (0, _) => Err(Skip::new(
+                SkipReason::NotFound,
+                "no UCX was found in the usual directories",
+            )),
+            (many, _) => Err(Skip::new(
+                SkipReason::Unresolved,
+                format!(
+                    "{many} installations of UCX are here ({}), and no worker shows which one it loads",
+                    installed.keys().cloned().collect::<Vec<_>>().join(", ")
+                ),
+            )),
+        }
+    }
+
+    /// The version of the UCX in use, where something says it for sure.
+    pub fn ucx_version(&self) -> Option<Version> {
+        let in_use = self.ucx_in_use().ok()?;
+        if in_use.contains("nixl") && in_use.contains(".libs") {
+            let nixl = self.nixl()?;
+            let have = nixl.numbers()?;
+            let row = UCX_OF_NIXL
+                .iter()
+                .find(|row| (row.first..=row.last).contains(&have))?;
+            return Some(Version {
+                text: row.ucx.to_owned(),
+                source: format!("{in_use} of NIXL {}", nixl.text),
+            });
+        }
+        let build = &self.ucx_build.known()?.build;
+        let text = build.version.clone()?;
+        let Some(path) = build.path.as_deref() else {
+            // Before 1.16 the tool does not say where its library is; of a single one it need not.
+            let only = self.ucx.known().is_some_and(|found| found.len() == 1);
+            let source = "ucx_info -v".to_owned();
+            return only.then_some(Version { text, source });
+        };
+        (directory(path) == in_use).then(|| Version {
+            text,
+            source: format!("ucx_info -v of {path}"),
+        })
+    }
+
+    /// Modules of the UCX in use. What the worker has mapped decides, where it has mapped any: UCX loads all it can.
+    pub fn ucx_modules(&self) -> Result<(BTreeSet<String>, &'static crate::ask::Ask), Skip> {
+        let in_use = self.ucx_in_use()?;
+        if let Some(mapped) = self.mapped.known() {
+            let modules: BTreeSet<String> = mapped.iter().filter_map(|path| module(path)).collect();
+            if modules.iter().any(|name| name.starts_with("uct_")) {
+                return Ok((modules, mapped.ask));
+            }
+        }
+        let installed = self.ucx.get()?;
+        match installed.get(&in_use) {
+            Some(installation) => Ok((installation.modules.clone(), installed.ask)),
+            None => Err(Skip::new(
+                SkipReason::NotFound,
+                format!("the modules of the UCX in {in_use} were not found"),
+            )),
+        }
+    }
+
+    /// The plugin of NCCL that the worker has loaded: `Some(None)` where NCCL is loaded without one.
+    pub fn nccl_plugin(&self) -> Option<Option<&str>> {
+        let mapped = self.mapped.known()?;
+        let plugin = mapped.iter().find(|path| is_library(path, "libnccl-net"));
+        match plugin {
+            Some(path) => Some(Some(file(path))),
+            None => mapped
+                .iter()
+                .any(|path| is_library(path, "libnccl"))
+                .then_some(None),
+        }
+    }
+}
+
+/// `ucx_info -d` shows resources; its `-v` does not.
+fn devices(snapshot: &Snapshot, ask: &'static crate::ask::Ask) -> Observed<Seen<UcxInfo>> {
+    tool(snapshot, ask, |text| {
+        let info = ucx_info::parse(text)?;
+        if info.resources.is_empty() && info.domains.is_empty() {
+            let detail = "no transport is listed in it; `ucx_info -d` lists them";
+            return Err(Skip::new(SkipReason::NotCollected, detail));
+        }
+        Ok(info)
+    })
+}
+
+/// `.../nixl_cu12-1.3.0.dist-info`.
+fn packages(text: &str) -> Vec<Package> {
+    text.lines()
+        .filter_map(|line| {
+            let line = line.trim();
+            let (site, file) = line.rsplit_once('/').unwrap_or(("", line));
+            let stem = file.strip_suffix(".dist-info")?;
+            let (name, version) = stem.rsplit_once('-')?;
+            Some(Package {
+                name: excerpt(name),
+                version: excerpt(version),
+                site: excerpt(site),
+            })
+        })
+        .collect()
+}
+
+fn directory(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(directory, _)| directory)
+}
+
+fn file(path: &str) -> &str {
+    path.rsplit_once('/').map_or(path, |(_, file)| file)
+}
+
+/// `libucp.so.0`, and `libucp-1a2b3c.so.0.0.0` of a wheel.
+fn is_library(path: &str, name: &str) -> bool {
+    file(path).strip_prefix(name).is_some_and(|rest| {
+        rest.starts_with(".so") || rest.starts_with('-') && rest.contains(".so")
+    })
+}
+
+/// `libuct_ib_mlx5.so.0` is `uct_ib_mlx5`; wheels put a hash behind a hyphen.
+fn module(path: &str) -> Option<String> {
+    let name = file(path).strip_prefix("lib")?;
+    let known = name.starts_with("uct_") || name.starts_with("ucm_");
+    let end = name.find(['-', '.'])?;
+    known.then(|| excerpt(&name[..end]))
+}
+
+fn installations(text: &str) -> BTreeMap<String, Installation> {
+    let mut found: BTreeMap<String, Installation> = BTreeMap::new();
+    let paths = || {
+        text.lines()
+            .map(str::trim)
+            .filter(|line| line.starts_with('/'))
+    };
+    for path in paths().filter(|path| is_library(path, "libucp")) {
+        found.entry(excerpt(directory(path))).or_default();
+    }
+    for path in paths() {
+        let (Some(module), Some(parent)) = (module(path), directory(path).strip_suffix("/ucx"))
+        else {
+            continue;
+        };
+        if let Some(installation) = found.get_mut(parent) {
+            installation.modules.insert(module);
+        }
+    }
+    found
+}
+
+/// `.../libplugin_UCX.so`.
+fn plugins(text: &str) -> BTreeMap<String, String> {
+    text.lines()
+        .filter_map(|line| {
+            let path = line.trim();
+            let name = file(path).strip_prefix("libplugin_")?;
+            let name = name.split(['.', '-']).next()?;
+            Some((excerpt(name), excerpt(path)))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ask::Ask;
+    use crate::checks::testing::container;
+
+    const SITE: &str = "/opt/dynamo/venv/lib/python3.12/site-packages";
+
+    fn wheel() -> Vec<(&'static Ask, String)> {
+        vec![
+            (
+                &ask::PYTHON_PACKAGES,
+                format!("{SITE}/nixl_cu12-1.3.0.dist-info\n{SITE}/vllm-0.11.0.dist-info"),
+            ),
+            (
+                &ask::UCX_LIBRARIES,
+                format!(
+                    "{SITE}/nixl_cu12.libs/libucp-1a2b.so.0.0.0\n{SITE}/nixl_cu12.libs/ucx/libuct_ib-3c.so.0\n\
+                     /usr/local/ucx/lib/libucp.so.0\n/usr/local/ucx/lib/ucx/libuct_cuda.so.0\n"
+                ),
+            ),
+        ]
+    }
+
+    fn software(answers: &[(&'static Ask, String)]) -> Software {
+        let answers: Vec<_> = answers.iter().map(|(a, t)| (*a, t.as_str())).collect();
+        Software::read(&container("decode", &answers))
+    }
+
+    #[test]
+    fn two_installations_and_no_worker_leave_the_ucx_open() {
+        let two = software(&wheel());
+        assert_eq!(two.ucx_in_use().unwrap_err().reason, SkipReason::Unresolved);
+        assert_eq!(two.ucx_version(), None);
+        assert_eq!(two.nixl().unwrap().numbers(), Some((1, 3)));
+        assert_eq!(two.engine().unwrap().1.text, "0.11.0");
+    }
+
+    #[test]
+    fn the_loaded_ucx_counts_with_what_it_has_loaded() {
+        let mut answers = wheel();
+        let mapped = format!("{SITE}/nixl_cu12.libs/libucp-1a2b.so.0.0.0\n/usr/lib/libnccl.so.2");
+        answers.push((&ask::WORKER_LIBRARIES, mapped));
+        let one = software(&answers);
+        assert_eq!(one.ucx_version().unwrap().text, "1.21");
+        assert_eq!(one.ucx_modules().unwrap().0, ["uct_ib".to_owned()].into());
+        assert_eq!(one.nccl_plugin(), Some(None));
+        if let Some((_, text)) = answers.last_mut() {
+            text.push_str("\n/x/libuct_cuda.so.0\n/opt/amazon/libnccl-net-ofi.so");
+        }
+        let one = software(&answers);
+        assert_eq!(one.ucx_modules().unwrap().0, ["uct_cuda".to_owned()].into());
+        assert_eq!(one.nccl_plugin(), Some(Some("libnccl-net-ofi.so")));
+    }
+}
