@@ -350,11 +350,11 @@ fn boot(target: &Path) -> PathBuf {
     job.join("out")
 }
 
-/// The answers of a recording.
-fn answers(state: &Path) -> Value {
-    let text = fs::read_to_string(state.join("saved/bundle.json")).unwrap();
-    let mut bundle: Value = serde_json::from_str(&text).unwrap();
-    bundle["snapshots"][0]["answers"].take()
+/// The answers of a recording, if there is one.
+fn answers(state: &Path) -> Option<Value> {
+    let text = fs::read_to_string(state.join("saved/bundle.json")).ok()?;
+    let mut bundle: Value = serde_json::from_str(&text).ok()?;
+    Some(bundle["snapshots"][0]["answers"].take())
 }
 
 /// What is wrong with one state.
@@ -368,7 +368,14 @@ fn wrong(state: &State, out: &Path, refusals_are_judged: bool) -> Vec<String> {
         }
     };
 
-    let answers = answers(&dir);
+    let Some(answers) = answers(&dir) else {
+        let (code, errors) = (read("rc"), read("stderr"));
+        expect(
+            false,
+            format!("no recording; exit code {}: {errors}", code.trim()),
+        );
+        return wrong;
+    };
     for (id, lines) in state.holds {
         let answer = &answers[id];
         let Some(text) = answer["text"].as_str() else {
