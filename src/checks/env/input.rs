@@ -18,7 +18,10 @@ check! {
 }
 
 fn run(inventory: &Inventory) -> Outcome {
-    if inventory.inputs.is_empty() || !inventory.workloads.is_empty() || !inventory.errors.is_empty() {
+    if inventory.inputs.is_empty()
+        || !inventory.workloads.is_empty()
+        || !inventory.errors.is_empty()
+    {
         // Nothing was asked, workers answer for themselves, and an unreadable input is an error of the run.
         return Err(Skip::not_applicable());
     }
@@ -59,7 +62,10 @@ mod tests {
     #[test]
     fn nothing_to_judge_is_said() {
         let inputs = vec!["x".to_owned()];
-        let empty = Inventory { inputs: inputs.clone(), ..Inventory::default() };
+        let empty = Inventory {
+            inputs: inputs.clone(),
+            ..Inventory::default()
+        };
         assert!(run(&Inventory::default()).is_err(), "nothing was asked");
         assert_eq!(run(&empty).unwrap()[0].status, Status::Fail);
         let mut other = Inventory {
