@@ -136,6 +136,8 @@ pub enum Subsystem {
     Kubernetes,
     /// RDMA devices and ports (RDMA).
     Rdma,
+    /// Machines and containers as a whole (NODE).
+    Node,
 }
 
 impl Subsystem {
@@ -145,6 +147,7 @@ impl Subsystem {
             Self::Env => "ENV",
             Self::Kubernetes => "K8S",
             Self::Rdma => "RDMA",
+            Self::Node => "NODE",
         }
     }
 }

@@ -28,6 +28,7 @@ macro_rules! checks {
 
 // The order is the order of harm: what takes the path away comes before what slows it down.
 checks! {
+    node::{ target },
     rdma::{ ib_devices, ib_link },
     kubernetes::{
         no_transport_path,
@@ -58,6 +59,7 @@ checks! {
         role_env_differs,
         unknown_variable,
         selected_nics,
+        drift,
     },
 }
 

@@ -27,6 +27,8 @@ pub struct WorkloadScope<'a> {
 pub struct Container<'a> {
     /// Where it runs, and in which role.
     pub place: &'a Place,
+    /// Everything that was read, as it came.
+    pub snapshot: &'a Snapshot,
     /// RDMA devices: what the kernel shows and what the container may open.
     pub rdma: Rdma,
 }
@@ -36,6 +38,7 @@ impl<'a> Container<'a> {
     pub fn parse(snapshot: &'a Snapshot) -> Self {
         Self {
             place: &snapshot.place,
+            snapshot,
             rdma: Rdma::parse(snapshot),
         }
     }
