@@ -1,7 +1,9 @@
 //! What the cluster side costs, against a fake cluster in a process of its own:
 //! `cargo bench --bench cluster` (or with `--profile dev`, which builds faster and is slower).
 //!
-//! Times depend on the machine and are only printed. The bound on memory holds everywhere and is checked.
+//! Times depend on the machine and are only printed; 20 pods at 50 ms each should take less than 4 round trips. The bound
+//! on memory holds everywhere and is checked: `answers` is all of `node` on a thousand machines of eight GPUs, from the
+//! list to the report, with every answer kept as `--save` needs it.
 #![expect(
     clippy::print_stdout,
     clippy::unwrap_used,
@@ -11,20 +13,31 @@
 #[expect(dead_code, reason = "only a part of the fake cluster is needed here")]
 #[path = "../tests/fake/mod.rs"]
 mod fake;
+#[expect(dead_code, reason = "only a part of it is needed here")]
+#[path = "../tests/probe/machine.rs"]
+mod machine;
 
 use dynamo_interconnect_check::cluster::connect::{Cluster, Options, connect};
 use dynamo_interconnect_check::cluster::kubeconfig::Surroundings;
 use dynamo_interconnect_check::cluster::pods::{by_selector, of_deployment};
-use dynamo_interconnect_check::cluster::run::{Answer, Schedule, side_by_side};
+use dynamo_interconnect_check::cluster::run::{Answer, Schedule, Stop, side_by_side};
+use dynamo_interconnect_check::collect::pods::Wanted;
+use dynamo_interconnect_check::manifest::Inventory;
 use dynamo_interconnect_check::probe::exec_end::End;
 use dynamo_interconnect_check::probe::pod_exec::{ExecTarget, Limits, run_script};
+use dynamo_interconnect_check::probe::{local, script};
+use dynamo_interconnect_check::render::json;
+use dynamo_interconnect_check::report::{Report, Status};
+use dynamo_interconnect_check::{ask, checks, collect, snapshot};
 use fake::cluster::FakeCluster;
 use fake::kubelet::Exec;
 use fake::pod::FakePod;
+use machine::machine;
 use std::io::{BufRead, BufReader};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long each exec takes in the pod.
@@ -47,6 +60,7 @@ async fn main() {
     measure(20, 8, "shell").await;
     measure(1000, 8, "reply").await;
     measure(1000, 64, "reply").await;
+    measure_node(1000).await;
     let peak = peak_memory_kib();
     println!(
         "peak memory of the client: {:.1} MB of at most 64",
@@ -97,6 +111,66 @@ async fn measure(pods: usize, parallel: usize, kind: &str) {
     );
 }
 
+/// What the command does between its arguments and its output.
+async fn measure_node(pods: usize) {
+    let server = Server::start(pods, "answers");
+    let options = Options {
+        kubeconfig: Some(server.kubeconfig.clone()),
+        ..Options::default()
+    };
+    let started = Instant::now();
+    let cluster = connect(&options, &Surroundings::default()).await.unwrap();
+    let found = by_selector(&cluster, "llm", &of_deployment("g"), &|_| true)
+        .await
+        .unwrap();
+    let wanted = found.into_iter().map(|pod| Wanted::Found(Box::new(pod)));
+    let schedule = Schedule::default();
+    let stop = Stop::never();
+    let snapshots =
+        collect::pods::probe(&cluster, wanted.collect(), None, schedule, stop, |_| {}).await;
+    let bytes: usize = snapshots
+        .iter()
+        .flat_map(|s| s.answers.values())
+        .map(size)
+        .sum();
+    let findings = checks::run(&Inventory::default(), &snapshots);
+    let report = Report::new("node", vec![], findings, vec![], vec![]);
+    let reached = report.checks.iter().filter(|f| f.name == "node:target");
+    assert_eq!(reached.filter(|f| f.status == Status::Ok).count(), pods);
+    json::write(&mut std::io::sink(), &report).unwrap();
+    println!(
+        "node on {pods} pods (answers), 8 at a time: {:.1?} to the report, {:.1} MB of answers",
+        started.elapsed(),
+        bytes as f64 / 1e6
+    );
+}
+
+fn size(answer: &snapshot::Answer) -> usize {
+    match answer {
+        snapshot::Answer::Text(text) => text.len(),
+        snapshot::Answer::Missing { detail, .. } => detail.len(),
+    }
+}
+
+/// What the probe prints on a machine of eight GPUs.
+fn answers() -> Vec<u8> {
+    let root = machine("hgx-h100");
+    let nonce = "0123456789abcdef0123456789abcdef";
+    let options = script::Options {
+        variables: &["UCX_TLS"],
+        nonce,
+        deadline: Duration::from_secs(30),
+        root: root.path().to_str().unwrap(),
+    };
+    let script = script::Script::new(ask::ALL, &options).unwrap();
+    let mut shell = Command::new("sh");
+    shell.arg("-s");
+    let run = local::run(shell, &script.text, Duration::from_secs(60));
+    String::from_utf8_lossy(&run.stdout)
+        .replace(nonce, "@NONCE@")
+        .into_bytes()
+}
+
 /// The median of a few execs, one after another: the first ones also open connections.
 async fn round_trip(cluster: &Cluster, target: &ExecTarget) -> Duration {
     let mut times = Vec::new();
@@ -124,6 +198,7 @@ async fn probe(cluster: &Cluster, target: &ExecTarget) -> usize {
 async fn serve(pods: usize, kind: &str) {
     let exec = match kind {
         "shell" => Exec::Shell,
+        "answers" => Exec::Answers(Arc::new(answers())),
         _ => Exec::Reply(vec![b'x'; OUTPUT], EXEC),
     };
     let mut builder = FakeCluster::builder();

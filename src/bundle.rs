@@ -4,7 +4,8 @@
 //! anybody: only that one file is looked at, its path means nothing, and its size is bounded before and after
 //! decompression.
 
-use crate::snapshot::Bundle;
+use crate::sanitise;
+use crate::snapshot::{Answer, Bundle};
 use serde::Deserialize;
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write as _};
@@ -140,8 +141,43 @@ pub fn read_within(path: &Path, limits: Limits) -> Result<Bundle, BundleError> {
             .map_err(io)?
             .ok_or_else(|| too_large(limits.json))?
     };
-    from_json(&json, path)
+    from_json(&json, path).map(safe)
 }
+
+/// A recording may come from anybody: what is shown as it stands must not act on a terminal. Texts of answers stay as
+/// they are; whoever shows a part of one makes that part safe.
+fn safe(mut bundle: Bundle) -> Bundle {
+    let line = |text: &mut String| *text = sanitise::line(text, SHOWN);
+    for snapshot in &mut bundle.snapshots {
+        let place = &mut snapshot.place;
+        line(&mut place.pod);
+        let optional = [
+            &mut place.workload,
+            &mut place.namespace,
+            &mut place.container,
+            &mut place.node,
+            &mut place.role,
+        ];
+        optional.into_iter().flatten().for_each(line);
+        for answer in snapshot.answers.values_mut() {
+            if let Answer::Missing { detail, .. } = answer {
+                line(detail);
+            }
+        }
+    }
+    for error in &mut bundle.errors {
+        line(&mut error.object);
+        line(&mut error.message);
+    }
+    for note in &mut bundle.notes {
+        line(&mut note.object);
+        line(&mut note.message);
+    }
+    bundle
+}
+
+/// More characters than any sentence of this tool has.
+const SHOWN: usize = 4000;
 
 /// A recording as it is written: the same bytes for the same snapshots.
 pub fn to_json(bundle: &Bundle) -> Vec<u8> {
@@ -237,7 +273,7 @@ fn bounded(from: impl Read, limit: u64) -> io::Result<Option<Vec<u8>>> {
 mod tests {
     use super::*;
     use crate::report::SkipReason;
-    use crate::snapshot::{Answer, Place, Snapshot};
+    use crate::snapshot::{Place, Snapshot};
     use proptest::prelude::*;
 
     /// A directory that goes away with the test.
@@ -281,6 +317,8 @@ mod tests {
                 place,
                 answers: answers.into(),
             }],
+            errors: Vec::new(),
+            notes: Vec::new(),
         }
     }
 
@@ -433,7 +471,7 @@ mod tests {
             role in proptest::option::of(any::<String>()),
         ) {
             let place = Place { role, kind: crate::snapshot::PlaceKind::Pod, ..Place::host(pod) };
-            let bundle = Bundle { format: FORMAT, snapshots: vec![Snapshot { place, answers }] };
+            let bundle = Bundle { format: FORMAT, snapshots: vec![Snapshot { place, answers }], errors: vec![], notes: vec![] };
             let json = to_json(&bundle);
             let back = from_json(&json, Path::new("x")).unwrap();
             prop_assert_eq!(&back, &bundle);

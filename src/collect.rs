@@ -5,18 +5,19 @@
 use crate::ask::{self, Ask};
 use crate::catalogue;
 use crate::observed::Skip;
-use crate::probe::local;
 use crate::probe::script::{Options, Script};
+use crate::probe::{frames, local};
 use crate::report::{InputError, SkipReason};
 use crate::sanitise;
-use crate::snapshot::{Answer, Place, Snapshot};
+use crate::snapshot::{Answer, CUT, Place, Snapshot};
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
 
-/// The script ends itself this long before our own deadline, so that what it has by then still arrives.
+/// The script ends itself this long before our own deadline, so that what it has by then still arrives; a quarter of a
+/// short deadline is enough.
 const MARGIN: Duration = Duration::from_secs(3);
 /// At most this much of a pasted output is read: more than any tool prints, less than would hurt.
 const PASTE_LIMIT: u64 = 16 << 20;
@@ -28,7 +29,7 @@ pub fn script(deadline: Duration) -> Script {
     let nonce: String = (0..2)
         .map(|_| format!("{:016x}", RandomState::new().hash_one(0u8)))
         .collect();
-    let inside = deadline.saturating_sub(MARGIN).max(Duration::from_secs(1));
+    let inside = (deadline - MARGIN.min(deadline / 4)).max(Duration::from_secs(1));
     let options = Options {
         variables: &names,
         nonce: &nonce,
@@ -45,9 +46,12 @@ pub fn host(deadline: Duration) -> Snapshot {
         "" => "this machine".to_owned(),
         name => sanitise::line(name, 100),
     };
-    let mut snapshot = local::collect(&script(deadline), Place::host(name), deadline);
-    reached(&mut snapshot.answers, "this machine");
-    snapshot
+    let script = script(deadline);
+    let mut shell = std::process::Command::new("sh");
+    shell.arg("-s");
+    let run = local::run(shell, &script.text, deadline);
+    let answers = frames::read(&script, &run.stdout, &run.lost);
+    judged(Place::host(name), answers, &run.lost, "this machine")
 }
 
 /// Outputs that were pasted: `NAME=FILE` pairs. They come from one machine that is not at hand.
@@ -69,14 +73,25 @@ pub fn pasted(inputs: &[(String, std::path::PathBuf)]) -> (Snapshot, Vec<InputEr
             });
             continue;
         };
-        match read_pasted(path) {
-            Ok(text) => _ = answers.insert(ask.id.to_owned(), Answer::Text(text)),
-            Err(message) => errors.push(InputError {
-                object: path.display().to_string(),
-                message,
-            }),
-        }
+        let error = match read_pasted(path) {
+            Ok(_) if answers.contains_key(ask.id) => {
+                format!(
+                    "this is a second {}; only the first was judged",
+                    ask.shown_as
+                )
+            }
+            Ok(text) => {
+                answers.insert(ask.id.to_owned(), Answer::Text(text));
+                continue;
+            }
+            Err(message) => message,
+        };
+        errors.push(InputError {
+            object: sanitise::line(&path.display().to_string(), 500),
+            message: error,
+        });
     }
+    withhold(&mut answers);
     (
         Snapshot {
             place: Place::host("pasted outputs"),
@@ -98,9 +113,66 @@ fn read_pasted(path: &Path) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Notes in the answers that the target was there.
-fn reached(answers: &mut BTreeMap<String, Answer>, how: &str) {
-    answers.insert(ask::TARGET.id.to_owned(), Answer::Text(how.to_owned()));
+/// A snapshot of what was read, with a word on whether the target was there at all: without a single answer it was not,
+/// whatever the connection said. `lost` is the answer of everything that an early end cut off.
+fn judged(place: Place, mut answers: BTreeMap<String, Answer>, lost: &Skip, how: &str) -> Snapshot {
+    let cut_off = |answer: &&Answer| match answer {
+        Answer::Missing { detail, .. } => *detail == lost.detail || detail == frames::STOPPED,
+        Answer::Text(_) => false,
+    };
+    let missed = answers.values().filter(cut_off).count();
+    let all = answers.len();
+    let target = match answers.values().find(cut_off) {
+        Some(first) if missed == all => first.clone(),
+        Some(Answer::Missing { detail, .. }) => Answer::Text(format!(
+            "{how}\n{missed} of {all} questions have no answer: {detail}"
+        )),
+        _ => Answer::Text(how.to_owned()),
+    };
+    answers.insert(ask::TARGET.id.to_owned(), target);
+    withhold(&mut answers);
+    Snapshot { place, answers }
+}
+
+/// Takes out of environments what must not be shown or stored: foreign variables, which the probe leaves in the
+/// container and a person may paste, and values that hold credentials. Of the latter a comment tells the name.
+fn withhold(answers: &mut BTreeMap<String, Answer>) {
+    if let Some(Answer::Text(text)) = answers.get_mut(ask::ENVIRONMENT.id) {
+        let kept: Vec<String> = text
+            .lines()
+            .filter_map(|line| {
+                if line.starts_with('#') || line == CUT {
+                    return Some(line.to_owned());
+                }
+                let (name, value) = line.split_once('=')?;
+                let name = name.trim().trim_start_matches("export ");
+                let variable = catalogue::find(name)?;
+                Some(if catalogue::withheld(variable, value) {
+                    format!("# withheld {name}")
+                } else {
+                    format!("{name}={value}")
+                })
+            })
+            .collect();
+        *text = kept.join("\n");
+    }
+    for ask in [&ask::UCX_SETTINGS, &ask::NCCL_SETTINGS] {
+        if let Some(Answer::Text(text)) = answers.get_mut(ask.id) {
+            let kept: Vec<&str> = text
+                .lines()
+                .filter(|line| !holds_credentials(line))
+                .collect();
+            *text = kept.join("\n");
+        }
+    }
+}
+
+/// A line `path: NAME=value` whose value is withheld.
+fn holds_credentials(line: &str) -> bool {
+    let setting = line.split_once(": ").map_or(line, |(_, setting)| setting);
+    setting.split_once('=').is_some_and(|(name, value)| {
+        catalogue::find(name.trim()).is_some_and(|v| catalogue::withheld(v, value))
+    })
 }
 
 /// A snapshot of a target that could not be reached: every answer is missing for that reason.
@@ -121,109 +193,256 @@ fn unreached(place: Place, asks: &[&'static Ask], why: &Skip) -> Snapshot {
 #[cfg(feature = "cluster")]
 pub mod pods {
     use super::{
-        Answer, BTreeMap, Duration, Place, Skip, SkipReason, Snapshot, ask, reached, script,
-        unreached,
+        Duration, Place, Script, Skip, SkipReason, Snapshot, ask, judged, script, unreached,
     };
+    use crate::catalogue;
+    use crate::cluster::call::Cause;
     use crate::cluster::connect::Cluster;
-    use crate::cluster::project::{Container, EnvValue, Pod};
-    use crate::cluster::run::{self, Schedule, side_by_side};
+    use crate::cluster::pods;
+    use crate::cluster::project::{Container, EnvValue, Pod, Reference};
+    use crate::cluster::run::{self, Schedule, Stop, side_by_side_until};
     use crate::probe::exec_end::End;
     use crate::probe::frames;
-    use crate::probe::pod_exec::{ExecTarget, Limits, run_script};
-    use crate::snapshot::PlaceKind;
+    use crate::probe::pod_exec::{ExecTarget, Limits, run_script_until};
+    use crate::sanitise;
+    use crate::snapshot::{Answer, PlaceKind};
+    use std::sync::Arc;
+    use tokio::time::Instant;
 
-    /// A pod to probe: what the API says of it, or why it says nothing.
-    pub struct Wanted {
-        /// Namespace and name, for a pod that was not found.
-        pub name: (String, String),
-        /// The pod.
-        pub pod: Result<Pod, Skip>,
+    /// A pod to probe.
+    pub enum Wanted {
+        /// By its name: the API is asked first.
+        Named {
+            /// Namespace.
+            namespace: String,
+            /// Pod.
+            name: String,
+        },
+        /// What a list said of it.
+        Found(Box<Pod>),
     }
 
-    /// Probes containers side by side, one exec each. `done` hears the name of each as it ends.
+    impl Wanted {
+        /// Namespace and name.
+        pub fn name(&self) -> (&str, &str) {
+            match self {
+                Self::Named { namespace, name } => (namespace, name),
+                Self::Found(pod) => (&pod.namespace, &pod.name),
+            }
+        }
+
+        fn place(&self) -> Place {
+            let (namespace, name) = self.name();
+            let place = Place {
+                kind: PlaceKind::Pod,
+                namespace: Some(sanitise::line(namespace, 253)),
+                ..Place::host(sanitise::line(name, 253))
+            };
+            match self {
+                Self::Named { .. } => place,
+                Self::Found(pod) => described(place, pod),
+            }
+        }
+    }
+
+    fn described(place: Place, pod: &Pod) -> Place {
+        Place {
+            workload: pod.deployment().map(str::to_owned),
+            node: pod.node.clone(),
+            role: pod.role().map(|role| role.word().to_owned()),
+            ..place
+        }
+    }
+
+    /// A run must have this much time left for an exec to begin, and ends its execs this long before its own end.
+    const MARGIN: Duration = Duration::from_millis(300);
+
+    const RUN_DEADLINE: &str = "was not read before the deadline of the whole run; give more time (--deadline), or \
+        look at the kubelet of its node";
+
+    /// What every target of a run shares.
+    struct Shared {
+        cluster: Cluster,
+        script: Script,
+        container: Option<String>,
+        schedule: Schedule,
+        end: Instant,
+        stop: Stop,
+    }
+
+    /// Probes containers side by side, one exec each, and at most one GET for a pod that is only named. `done` hears the
+    /// position of each as it ends.
     pub async fn probe(
         cluster: &Cluster,
         wanted: Vec<Wanted>,
         container: Option<&str>,
         schedule: Schedule,
-        mut done: impl FnMut(&str),
+        stop: Stop,
+        mut done: impl FnMut(usize),
     ) -> Vec<Snapshot> {
-        let script = std::sync::Arc::new(script(schedule.each));
-        let container = container.map(str::to_owned);
-        let places: Vec<Place> = wanted.iter().map(place).collect();
-        let client = cluster.client.clone();
-        let asks = script.asks.clone();
-        let work = move |target: Wanted| {
-            let (client, script, container) = (client.clone(), script.clone(), container.clone());
-            async move {
-                let place = place(&target);
-                let pod = match &target.pod {
-                    Ok(pod) => pod,
-                    Err(why) => return unreached(place, &script.asks, why),
-                };
-                let found = match pod.container(container.as_deref()) {
-                    Ok(found) => found,
-                    Err(why) => {
-                        let why = Skip::new(SkipReason::NotFound, why.to_string());
-                        return unreached(place, &script.asks, &why);
-                    }
-                };
-                let place = Place {
-                    container: Some(found.name.clone()),
-                    ..place
-                };
-                let at = ExecTarget {
-                    namespace: pod.namespace.clone(),
-                    pod: pod.name.clone(),
-                    container: Some(found.name.clone()),
-                };
-                if let Some(why) = pod.why_not_running(&found.name) {
-                    let end = End::NotRunning { why };
-                    let why = end.skip(&at).unwrap_or_else(Skip::not_applicable);
-                    return unreached(place, &script.asks, &why);
-                }
-                let limits = Limits {
-                    deadline: schedule.each,
-                    stdout: frames::MAX_OUTPUT,
-                    ..Limits::default()
-                };
-                let outcome = run_script(&client, &at, &script.text, &limits).await;
-                let lost = outcome.end.skip(&at);
-                if let (Some(why), true) = (&lost, outcome.stdout.is_empty()) {
-                    return unreached(place, &script.asks, why);
-                }
-                let nothing = Skip::new(
-                    SkipReason::Unparsable,
-                    format!("the probe in {at} ended early: {}", outcome.end),
-                );
-                let mut answers =
-                    frames::read(&script, &outcome.stdout, lost.as_ref().unwrap_or(&nothing));
-                reached(&mut answers, &at.to_string());
-                answers.insert(ask::POD_SPEC.id.to_owned(), Answer::Text(spec(pod, found)));
-                Snapshot { place, answers }
+        let each = schedule.each.min(schedule.all);
+        let places: Vec<Place> = wanted.iter().map(Wanted::place).collect();
+        let shared = Arc::new(Shared {
+            cluster: Cluster {
+                deadline: cluster.deadline.min(each),
+                ..cluster.clone()
+            },
+            script: script(each),
+            container: container.map(str::to_owned),
+            schedule,
+            end: Instant::now() + schedule.all,
+            stop: stop.clone(),
+        });
+        let work = {
+            let shared = Arc::clone(&shared);
+            move |target: Wanted| {
+                let shared = Arc::clone(&shared);
+                async move { shared.probe(target).await }
             }
         };
-        let names: Vec<String> = places.iter().map(|p| p.pod.clone()).collect();
-        let answers = side_by_side(wanted, patient(schedule), work, |index, _| {
-            done(&names[index])
+        let answers = side_by_side_until(wanted, patient(schedule), stop, work, |index, _| {
+            done(index)
         })
         .await;
         places
             .into_iter()
             .zip(answers)
-            .map(|(place, answer)| match answer {
-                run::Answer::Done(snapshot) => snapshot,
-                run::Answer::TargetDeadline | run::Answer::RunDeadline => {
-                    let detail = format!("no answer from pod {} before the deadline; look at the kubelet of its node", place.pod);
-                    unreached(place, &asks, &Skip::new(SkipReason::Timeout, detail))
-                }
-                run::Answer::Lost => {
-                    let detail = format!("a defect of this tool ended the probe of pod {}", place.pod);
-                    unreached(place, &asks, &Skip::new(SkipReason::ConnectionLost, detail))
-                }
+            .map(|(place, answer)| {
+                let (reason, what) = match answer {
+                    run::Answer::Done(snapshot) => return snapshot,
+                    run::Answer::TargetDeadline => (
+                        SkipReason::Timeout,
+                        "gave no answer before its deadline; look at the kubelet of its node",
+                    ),
+                    run::Answer::RunDeadline => (SkipReason::Timeout, RUN_DEADLINE),
+                    run::Answer::Stopped => (
+                        SkipReason::ConnectionLost,
+                        "was not read before the run was interrupted",
+                    ),
+                    run::Answer::Lost => (
+                        SkipReason::ConnectionLost,
+                        "was not read because of a defect of this tool; report it",
+                    ),
+                };
+                let namespace = place.namespace.as_deref().unwrap_or_default();
+                let why = Skip::new(reason, format!("pod {namespace}/{} {what}", place.pod));
+                unreached(place, &shared.script.asks, &why)
             })
             .collect()
     }
+
+    impl Shared {
+        async fn probe(&self, target: Wanted) -> Snapshot {
+            let began = Instant::now();
+            let mut place = target.place();
+            let unread = |place, why: &Skip| unreached(place, &self.script.asks, why);
+            let (namespace, name) = target.name();
+            let (namespace, name) = (namespace.to_owned(), name.to_owned());
+            let pod = match target {
+                Wanted::Found(pod) => Ok(*pod),
+                Wanted::Named { .. } => {
+                    let catalogued = |name: &str| catalogue::find(name).is_some();
+                    tokio::select! {
+                        got = pods::by_name(&self.cluster, &namespace, &name, &catalogued) => got,
+                        () = self.stop.asked() => {
+                            let what = format!("pod {} was not read before the run was interrupted", place.pod);
+                            return unread(place, &Skip::new(SkipReason::ConnectionLost, what));
+                        }
+                    }
+                }
+            };
+            let pod = match pod {
+                Ok(pod) => Some(pod),
+                // Exec does not need the right to read pods, so go on; only what the pod spec would have said is missing.
+                Err(error) if matches!(error.cause, Cause::Forbidden { .. }) => None,
+                Err(error) => {
+                    return unread(place, &Skip::new(error.cause.reason(), error.to_string()));
+                }
+            };
+            let found = match pod
+                .as_ref()
+                .map(|pod| pod.container(self.container.as_deref()))
+            {
+                None => None,
+                Some(Ok(found)) => Some(found),
+                Some(Err(why)) => {
+                    return unread(place, &Skip::new(SkipReason::NotFound, why.to_string()));
+                }
+            };
+            if let Some(pod) = &pod {
+                place = described(place, pod);
+            }
+            let container = found.map(|c| c.name.clone()).or(self.container.clone());
+            place.container = container.as_deref().map(|name| sanitise::line(name, 253));
+            let at = ExecTarget {
+                namespace,
+                pod: name,
+                container,
+            };
+            if let (Some(pod), Some(found)) = (&pod, found)
+                && let Some(why) = pod.why_not_running(&found.name)
+            {
+                let end = End::NotRunning { why };
+                let why = end.skip(&at).unwrap_or_else(Skip::not_applicable);
+                return unread(place, &why);
+            }
+            // What the whole run leaves this container.
+            let last = self.end - MARGIN.min(self.schedule.all / 4);
+            let own = (began + self.schedule.each).min(last);
+            if Instant::now() >= last {
+                let what = format!("{at} {RUN_DEADLINE}");
+                return unread(place, &Skip::new(SkipReason::Timeout, what));
+            }
+            let limits = Limits {
+                deadline: own.saturating_duration_since(Instant::now()),
+                stdout: frames::MAX_OUTPUT,
+                ..Limits::default()
+            };
+            let client = &self.cluster.client;
+            let outcome =
+                run_script_until(client, &at, &self.script.text, &limits, &self.stop).await;
+            let ended_by_run = own == last && matches!(outcome.end, End::Deadline { .. });
+            let by_run = || Skip::new(SkipReason::Timeout, format!("{at} {RUN_DEADLINE}"));
+            let lost = if ended_by_run {
+                Some(by_run())
+            } else {
+                outcome.end.skip(&at)
+            };
+            let lost = lost.unwrap_or_else(|| {
+                let tail = String::from_utf8_lossy(&outcome.stderr_tail);
+                let said = match tail.lines().rfind(|line| !line.trim().is_empty()) {
+                    Some(line) => format!("; the last it said is {}", sanitise::line(line, 100)),
+                    None => String::new(),
+                };
+                match outcome.end {
+                    End::Exit(0) => Skip::new(
+                        SkipReason::Unparsable,
+                        format!("the shell in {at} printed nothing that the probe asks for{said}"),
+                    ),
+                    _ => Skip::new(
+                        SkipReason::ConnectionLost,
+                        format!("the probe in {at} ended early: {}{said}", outcome.end),
+                    ),
+                }
+            });
+            let answers = frames::read(&self.script, &outcome.stdout, &lost);
+            let mut snapshot = judged(place, answers, &lost, &at.to_string());
+            let spec = match (&pod, found) {
+                (Some(pod), Some(found)) => Answer::Text(spec(pod, found)),
+                _ => Answer::Missing {
+                    reason: SkipReason::Denied,
+                    detail: NO_SPEC.to_owned(),
+                },
+            };
+            if let Some(Answer::Text(_)) = snapshot.answers.get(ask::TARGET.id) {
+                snapshot.answers.insert(ask::POD_SPEC.id.to_owned(), spec);
+            }
+            snapshot
+        }
+    }
+
+    const NO_SPEC: &str =
+        "this user may not get pods, so the pod spec was not read; grant it (docs/rbac.yaml)";
 
     /// The exec keeps its own deadline and reports partial output; the scheduler's is only the safety net behind it.
     fn patient(schedule: Schedule) -> Schedule {
@@ -233,31 +452,9 @@ pub mod pods {
         }
     }
 
-    fn place(wanted: &Wanted) -> Place {
-        let (namespace, name) = wanted.name.clone();
-        let pod = wanted.pod.as_ref().ok();
-        Place {
-            kind: PlaceKind::Pod,
-            workload: pod.and_then(|p| p.deployment().map(str::to_owned)),
-            namespace: Some(namespace),
-            pod: name,
-            container: None,
-            node: pod.and_then(|p| p.node.clone()),
-            role: pod.and_then(|p| p.role().map(|role| role.word().to_owned())),
-        }
-    }
-
     /// What the pod spec says of this container, one `NAME=value` or `NAME<-reference` per line, after `key: value` lines
-    /// about resources and privileges. Catalogued variables only.
+    /// about resources and privileges. Catalogued variables only, without values that may hold credentials.
     fn spec(pod: &Pod, container: &Container) -> String {
-        let mut lines = BTreeMap::new();
-        for (name, value) in &container.env {
-            let line = match value {
-                EnvValue::Literal(value) => format!("{name}={}", value.replace('\n', " ")),
-                EnvValue::Reference(reference) => format!("{name}<-{reference:?}"),
-            };
-            lines.insert(name.clone(), line);
-        }
         let mut out = String::new();
         for (name, quantity) in &container.limits {
             out.push_str(&format!("limit: {name}={quantity}\n"));
@@ -268,10 +465,26 @@ pub mod pods {
             container.security.capabilities.join(",")
         ));
         out.push_str(&format!("host-network: {}\n", pod.host_network));
-        for line in lines.values() {
-            out.push_str(line);
-            out.push('\n');
+        for (name, value) in &container.env {
+            let withheld =
+                |value: &str| catalogue::find(name).is_none_or(|v| catalogue::withheld(v, value));
+            out.push_str(&match value {
+                EnvValue::Literal(value) if withheld(value) => format!("{name}<-withheld\n"),
+                EnvValue::Literal(value) => format!("{name}={}\n", value.replace('\n', " ")),
+                EnvValue::Reference(from) => format!("{name}<-{}\n", kind(from)),
+            });
         }
         out
+    }
+
+    /// What kind of place a value comes from. Names of objects and keys stay out of recordings.
+    fn kind(reference: &Reference) -> &'static str {
+        match reference {
+            Reference::Field(_) => "field",
+            Reference::Resource(_) => "resource",
+            Reference::ConfigMap { .. } => "configmap",
+            Reference::Secret { .. } => "secret",
+            Reference::Unknown => "unknown",
+        }
     }
 }

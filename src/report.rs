@@ -324,7 +324,7 @@ pub struct Fix {
 }
 
 /// An input that could not be read.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct InputError {
     /// File, directory or document.
@@ -334,7 +334,7 @@ pub struct InputError {
 }
 
 /// Something seen on the way that is neither a finding nor an error.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Note {
     /// File, directory or document.
@@ -656,16 +656,19 @@ pub enum ExitCode {
     NotTrusted = 3,
     /// Something named could not be read; the report of the rest is still printed.
     CouldNotRun = 4,
+    /// Interrupted; the report of what was seen until then is still printed.
+    Interrupted = 130,
 }
 
 impl ExitCode {
     /// All codes, in order, for the documentation.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Ok,
         Self::Failed,
         Self::Usage,
         Self::NotTrusted,
         Self::CouldNotRun,
+        Self::Interrupted,
     ];
 
     /// What it means, in one sentence.
@@ -677,6 +680,9 @@ impl ExitCode {
             Self::NotTrusted => "`--require-trusted` was given and trust is not `trusted`",
             Self::CouldNotRun => {
                 "a named input does not exist or cannot be read; the report of everything else is still printed"
+            }
+            Self::Interrupted => {
+                "interrupted (Ctrl-C or SIGTERM) while pods were probed; the report of what was seen until then is still printed"
             }
         }
     }

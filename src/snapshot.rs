@@ -2,7 +2,7 @@
 
 use crate::ask::Ask;
 use crate::observed::Skip;
-use crate::report::{Evidence, EvidenceSource, SkipReason};
+use crate::report::{Evidence, EvidenceSource, InputError, Note, SkipReason};
 use crate::sanitise;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -99,6 +99,12 @@ pub struct Bundle {
     pub format: u32,
     /// The containers.
     pub snapshots: Vec<Snapshot>,
+    /// What could not be read at all, so that a replay says the same.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<InputError>,
+    /// What was seen on the way.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<Note>,
 }
 
 /// At most this many characters of an answer become evidence.

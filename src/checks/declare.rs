@@ -149,6 +149,8 @@ pub enum Subsystem {
     Nccl,
     /// Locked and shared memory (MEM).
     Memory,
+    /// Machines and containers as a whole (NODE).
+    Node,
 }
 
 impl Subsystem {
@@ -164,6 +166,7 @@ impl Subsystem {
             Self::Nixl => "NIXL",
             Self::Nccl => "NCCL",
             Self::Memory => "MEM",
+            Self::Node => "NODE",
         }
     }
 }

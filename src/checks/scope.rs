@@ -33,6 +33,8 @@ pub struct Container<'a> {
     pub facts: Facts,
     /// What its variables are judged in.
     pub context: Context,
+    /// Everything that was read, as it came.
+    pub snapshot: &'a Snapshot,
 }
 
 impl<'a> Container<'a> {
@@ -44,6 +46,7 @@ impl<'a> Container<'a> {
             place: &snapshot.place,
             facts,
             context,
+            snapshot,
         }
     }
 

@@ -146,7 +146,9 @@ impl Arguments {
             let collected = match bundle::read(path) {
                 Ok(recording) => Collected {
                     snapshots: recording.snapshots,
-                    ..Collected::default()
+                    errors: recording.errors,
+                    notes: recording.notes,
+                    interrupted: false,
                 },
                 Err(error) => Collected::error(path.display().to_string(), error.to_string()),
             };
@@ -270,7 +272,7 @@ mod pods {
     use crate::cli::progress::Bar;
     use crate::cluster::connect::Cluster;
     use crate::cluster::pods::by_selector;
-    use crate::cluster::run::Schedule;
+    use crate::cluster::run::{Schedule, Stop};
     use crate::collect;
     use crate::collect::pods::Wanted;
     use crate::probe::pod_exec::ExecTarget;
@@ -285,7 +287,7 @@ mod pods {
     /// Probes the ends and, with `--transfer`, moves data between them.
     pub(super) async fn transfers(arguments: &Arguments) -> (Collected, Vec<PairFacts>, usize) {
         let targets = &arguments.targets;
-        let cluster = match targets.connect().await {
+        let cluster = match targets.connect(Duration::from_secs(targets.deadline)).await {
             Ok(cluster) => cluster,
             Err(message) => {
                 return (
@@ -306,16 +308,15 @@ mod pods {
             each: Duration::from_secs(targets.timeout),
             all: Duration::from_secs(targets.deadline),
         };
-        let bar = Bar::new("probing", wanted.iter().map(|w| w.name.1.clone()).collect());
-        let done = |name: &str| bar.done(name);
-        let snapshots = collect::pods::probe(
-            &cluster,
-            wanted,
-            targets.container.as_deref(),
-            schedule,
-            done,
-        )
-        .await;
+        let names = wanted
+            .iter()
+            .map(|w| crate::sanitise::line(w.name().1, 60))
+            .collect();
+        let bar = Bar::new("probing", names);
+        let done = |index| bar.done(index);
+        let container = targets.container.as_deref();
+        let snapshots =
+            collect::pods::probe(&cluster, wanted, container, schedule, Stop::never(), done).await;
         bar.finish();
         let (facts, of) = if arguments.transfer {
             moved(arguments, &cluster, &snapshots, &sides, &mut collected).await
@@ -341,10 +342,13 @@ mod pods {
     ) -> (Vec<Wanted>, Sides) {
         let mut sides = Sides::default();
         let Some((prefill, decode)) = &arguments.pods else {
-            let mut wanted = arguments
-                .targets
-                .wanted(cluster, namespace, collected)
-                .await;
+            let mut wanted = match arguments.targets.wanted(cluster, namespace).await {
+                Ok(wanted) => wanted,
+                Err((wanted, error)) => {
+                    collected.errors.push(error);
+                    wanted
+                }
+            };
             if arguments.own {
                 sides = Sides {
                     targets: vec![0],
@@ -356,12 +360,10 @@ mod pods {
                     targets: vec![1],
                     initiators: vec![0],
                 };
-                wanted.extend(
-                    arguments
-                        .targets
-                        .named(cluster, namespace, std::slice::from_ref(peer))
-                        .await,
-                );
+                wanted.push(Wanted::Named {
+                    namespace: namespace.to_owned(),
+                    name: peer.clone(),
+                });
             }
             return (wanted, sides);
         };
@@ -381,10 +383,7 @@ mod pods {
                 Ok(found) => {
                     for pod in found {
                         side.push(all.len());
-                        all.push(Wanted {
-                            name: (pod.namespace.clone(), pod.name.clone()),
-                            pod: Ok(pod),
-                        });
+                        all.push(Wanted::Found(Box::new(pod)));
                     }
                 }
                 Err(error) => collected.errors.push(InputError {

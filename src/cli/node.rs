@@ -3,10 +3,10 @@
 use super::{ReportArguments, print};
 use crate::report::{ExitCode, InputError, Note, Report};
 use crate::snapshot::{Bundle, Snapshot};
-use crate::{bundle, checks, collect, manifest::Inventory};
+use crate::{bundle, checks, collect, manifest::Inventory, sanitise};
 use clap::Args;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 #[derive(Debug, Args)]
@@ -76,11 +76,13 @@ pub(super) struct Collected {
     pub(super) snapshots: Vec<Snapshot>,
     pub(super) errors: Vec<InputError>,
     pub(super) notes: Vec<Note>,
+    /// The person who waited did so no longer.
+    pub(super) interrupted: bool,
 }
 
 impl Arguments {
     pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
-        let each = Duration::from_secs(self.targets.timeout);
+        let each = Duration::from_secs(self.targets.timeout.min(self.targets.deadline));
         if self.print_script {
             print(&collect::script(each).text)?;
             return Ok(ExitCode::Ok);
@@ -90,10 +92,12 @@ impl Arguments {
             let recording = Bundle {
                 format: bundle::FORMAT,
                 snapshots: collected.snapshots.clone(),
+                errors: collected.errors.clone(),
+                notes: collected.notes.clone(),
             };
             if let Err(error) = bundle::write(path, &recording) {
                 collected.errors.push(InputError {
-                    object: path.display().to_string(),
+                    object: shown(path),
                     message: error.to_string(),
                 });
             }
@@ -106,7 +110,12 @@ impl Arguments {
             collected.errors,
             collected.notes,
         );
-        self.report.finish(&report)
+        let code = self.report.finish(&report)?;
+        Ok(if collected.interrupted {
+            ExitCode::Interrupted
+        } else {
+            code
+        })
     }
 
     fn collect(&self, each: Duration) -> Collected {
@@ -127,9 +136,11 @@ impl Arguments {
             return match bundle::read(path) {
                 Ok(recording) => Collected {
                     snapshots: recording.snapshots,
-                    ..Collected::default()
+                    errors: recording.errors,
+                    notes: recording.notes,
+                    interrupted: false,
                 },
-                Err(error) => Collected::error(path.display().to_string(), error.to_string()),
+                Err(error) => Collected::error(shown(path), error.to_string()),
             };
         }
         if self.targets.pod.is_empty() && self.targets.selector.is_none() {
@@ -140,6 +151,11 @@ impl Arguments {
         }
         self.targets.probe()
     }
+}
+
+/// A path as it is shown: a name may hold anything.
+fn shown(path: &Path) -> String {
+    sanitise::line(&path.display().to_string(), 500)
 }
 
 impl Collected {
@@ -160,12 +176,26 @@ impl TargetArguments {
 }
 
 #[cfg(feature = "cluster")]
+use crate::cluster::{
+    access, connect,
+    kubeconfig::Surroundings,
+    pods,
+    run::{Schedule, Stop},
+};
+#[cfg(feature = "cluster")]
+use std::{collections::BTreeSet, io::IsTerminal, time::Instant};
+
+/// The pods of a run take at least this long; what is left of the deadline after connecting may be less.
+#[cfg(feature = "cluster")]
+const LEAST: Duration = Duration::from_millis(200);
+
+#[cfg(feature = "cluster")]
 impl TargetArguments {
     /// Probes the chosen pods.
     pub(super) fn probe(&self) -> Collected {
         match tokio::runtime::Runtime::new() {
             Ok(runtime) => {
-                let collected = runtime.block_on(self.probe_pods());
+                let collected = runtime.block_on(self.probe_until_interrupted());
                 // A credential plugin or a name look-up that hangs must not keep the process.
                 runtime.shutdown_background();
                 collected
@@ -177,109 +207,160 @@ impl TargetArguments {
         }
     }
 
-    async fn probe_pods(&self) -> Collected {
-        use crate::cluster::{access, run::Schedule};
-        let cluster = match self.connect().await {
-            Ok(cluster) => cluster,
-            Err(message) => return Collected::error("Kubernetes API".to_owned(), message),
+    async fn probe_until_interrupted(&self) -> Collected {
+        let (ask, stop) = Stop::new();
+        tokio::spawn(async move {
+            interrupted().await;
+            // Nobody listens once the run has ended by itself.
+            let _ = ask.send(true);
+            // Kept, because a channel without a sender asks for nothing.
+            std::future::pending::<()>().await;
+        });
+        let mut collected = self.probe_pods(&stop).await;
+        if stop.is_asked() {
+            collected.interrupted = true;
+            collected.notes.push(Note {
+                object: "run".to_owned(),
+                message: "interrupted; this is what was seen until then".to_owned(),
+            });
+        }
+        collected
+    }
+
+    async fn probe_pods(&self, stop: &Stop) -> Collected {
+        let end = Instant::now() + Duration::from_secs(self.deadline);
+        let left = || end.saturating_duration_since(Instant::now()).max(LEAST);
+        let cluster = tokio::select! {
+            connected = self.connect(left()) => match connected {
+                Ok(cluster) => cluster,
+                Err(message) => return Collected::error("Kubernetes API".to_owned(), message),
+            },
+            () = stop.asked() => return Collected::default(),
         };
         let namespace = self
             .namespace
             .clone()
             .unwrap_or_else(|| cluster.namespace.clone());
         let mut collected = Collected::default();
-        let wanted = self.wanted(&cluster, &namespace, &mut collected).await;
-        let needs = [access::GET_EXEC, access::CREATE_EXEC];
-        if !wanted.is_empty()
-            && let Some(message) = access::missing(
-                &namespace,
-                &access::review(&cluster, Some(&namespace), &needs).await,
-            )
-        {
-            collected.notes.push(Note {
-                object: "access".to_owned(),
-                message,
-            });
-        }
+        let wanted = tokio::select! {
+            (wanted, access) = async {
+                tokio::join!(self.wanted(&cluster, &namespace), self.missing_access(&cluster, &namespace))
+            } => {
+                collected.notes.extend(access);
+                match wanted {
+                    Ok(wanted) => wanted,
+                    Err((wanted, error)) => {
+                        collected.errors.push(error);
+                        wanted
+                    }
+                }
+            }
+            () = stop.asked() => return collected,
+        };
         let schedule = Schedule {
             parallel: self.parallel,
             each: Duration::from_secs(self.timeout),
-            all: Duration::from_secs(self.deadline),
+            all: left(),
         };
-        let bar =
-            super::progress::Bar::new("probing", wanted.iter().map(|w| w.name.1.clone()).collect());
-        let done = |name: &str| bar.done(name);
+        let names: Vec<String> = wanted
+            .iter()
+            .map(|w| sanitise::line(w.name().1, 60))
+            .collect();
+        let bar = super::progress::Bar::new("probing", names);
+        let done = |index| bar.done(index);
+        let (container, stop) = (self.container.as_deref(), stop.clone());
         collected.snapshots =
-            collect::pods::probe(&cluster, wanted, self.container.as_deref(), schedule, done).await;
+            collect::pods::probe(&cluster, wanted, container, schedule, stop, done).await;
         bar.finish();
         collected
     }
 
-    pub(super) async fn connect(&self) -> Result<crate::cluster::connect::Cluster, String> {
-        use crate::cluster::{connect, kubeconfig::Surroundings};
-        use std::io::IsTerminal;
+    /// Connects within this time.
+    pub(super) async fn connect(&self, left: Duration) -> Result<connect::Cluster, String> {
+        let usual = connect::Options::default();
         let options = connect::Options {
             kubeconfig: self.kubeconfig.clone(),
             context: self.context.clone(),
+            // A plugin may take this long, and the first answer of the API server again.
+            deadline: usual.deadline.min(left / 2),
             interactive: std::io::stdin().is_terminal(),
-            ..connect::Options::default()
         };
         connect::connect(&options, &Surroundings::of_process())
             .await
             .map_err(|error| error.to_string())
     }
 
-    /// The chosen pods, each with what the API says of it.
-    pub(super) async fn wanted(
-        &self,
-        cluster: &crate::cluster::connect::Cluster,
-        namespace: &str,
-        collected: &mut Collected,
-    ) -> Vec<collect::pods::Wanted> {
-        use crate::catalogue;
-        use crate::cluster::pods;
-        let catalogued = |name: &str| catalogue::find(name).is_some();
-        let mut wanted = self.named(cluster, namespace, &self.pod).await;
-        if let Some(selector) = &self.selector {
-            match pods::by_selector(cluster, namespace, selector, &catalogued).await {
-                Ok(found) if found.is_empty() => collected.errors.push(InputError {
-                    object: crate::sanitise::line(selector, 200),
-                    message: format!(
-                        "no pod in namespace {namespace} matches this selector; check -l and -n"
-                    ),
-                }),
-                Ok(found) => wanted.extend(found.into_iter().map(|pod| collect::pods::Wanted {
-                    name: (pod.namespace.clone(), pod.name.clone()),
-                    pod: Ok(pod),
-                })),
-                Err(error) => collected.errors.push(InputError {
-                    object: crate::sanitise::line(selector, 200),
-                    message: error.to_string(),
-                }),
-            }
+    /// What this user may not do of what the run needs.
+    async fn missing_access(&self, cluster: &connect::Cluster, namespace: &str) -> Option<Note> {
+        let mut needs = vec![access::GET_EXEC, access::CREATE_EXEC];
+        if !self.pod.is_empty() {
+            needs.push(access::GET_PODS);
         }
-        wanted
+        if self.selector.is_some() {
+            needs.push(access::LIST_PODS);
+        }
+        let answers = access::review(cluster, Some(namespace), &needs).await;
+        let message = access::missing(namespace, &answers)?;
+        Some(Note {
+            object: "access".to_owned(),
+            message,
+        })
     }
 
-    /// Pods by their names. One that is not there is an answer too.
-    pub(super) async fn named(
+    /// The chosen pods, each once; with an error, those that could be found all the same.
+    pub(super) async fn wanted(
         &self,
-        cluster: &crate::cluster::connect::Cluster,
+        cluster: &connect::Cluster,
         namespace: &str,
-        names: &[String],
-    ) -> Vec<collect::pods::Wanted> {
-        use crate::{catalogue, cluster::pods, observed::Skip, report::SkipReason};
-        let catalogued = |name: &str| catalogue::find(name).is_some();
-        let mut wanted = Vec::new();
-        for name in names {
-            let pod = pods::by_name(cluster, namespace, name, &catalogued).await;
-            let pod = pod.map_err(|error| Skip::new(SkipReason::NotFound, error.to_string()));
-            let name = crate::sanitise::line(name, 253);
-            wanted.push(collect::pods::Wanted {
-                name: (namespace.to_owned(), name),
-                pod,
-            });
+    ) -> Result<Vec<collect::pods::Wanted>, (Vec<collect::pods::Wanted>, InputError)> {
+        use collect::pods::Wanted;
+        let catalogued = |name: &str| crate::catalogue::find(name).is_some();
+        let mut listed = Vec::new();
+        let mut error = None;
+        if let Some(selector) = &self.selector {
+            match pods::by_selector(cluster, namespace, selector, &catalogued).await {
+                Ok(found) if found.is_empty() => {
+                    error = Some(format!(
+                        "no pod in namespace {namespace} matches this selector; check -l and -n"
+                    ));
+                }
+                Ok(found) => listed = found,
+                Err(cause) => error = Some(cause.to_string()),
+            }
         }
-        wanted
+        let mut seen: BTreeSet<String> = listed.iter().map(|pod| pod.name.clone()).collect();
+        let named = self.pod.iter().filter(|name| seen.insert((*name).clone()));
+        let mut wanted: Vec<Wanted> = named
+            .map(|name| Wanted::Named {
+                namespace: namespace.to_owned(),
+                name: name.clone(),
+            })
+            .collect();
+        wanted.extend(listed.into_iter().map(|pod| Wanted::Found(Box::new(pod))));
+        match (error, &self.selector) {
+            (Some(message), Some(selector)) => {
+                let object = sanitise::line(&format!("-l {selector}"), 200);
+                let message = sanitise::line(&message, 1000);
+                Err((wanted, InputError { object, message }))
+            }
+            _ => Ok(wanted),
+        }
+    }
+}
+
+/// Ctrl-C, or the signal by which a supervisor ends a program. From the first on, neither ends the process by itself.
+#[cfg(feature = "cluster")]
+async fn interrupted() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut wait = match signal(SignalKind::terminate()) {
+        Ok(terminate) => terminate,
+        // Then the default action stays: the process ends without a report.
+        Err(_) => return std::future::pending().await,
+    };
+    tokio::select! {
+        asked = tokio::signal::ctrl_c() => if asked.is_err() {
+            std::future::pending::<()>().await;
+        },
+        _ = wait.recv() => {}
     }
 }

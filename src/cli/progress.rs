@@ -7,7 +7,7 @@ use std::time::Duration;
 /// A bar over named targets.
 pub(super) struct Bar {
     bar: ProgressBar,
-    waiting: Mutex<Vec<String>>,
+    waiting: Mutex<Vec<Option<String>>>,
 }
 
 impl Bar {
@@ -22,7 +22,7 @@ impl Bar {
         bar.enable_steady_tick(Duration::from_millis(200));
         Self {
             bar,
-            waiting: Mutex::new(targets),
+            waiting: Mutex::new(targets.into_iter().map(Some).collect()),
         }
     }
 
@@ -40,16 +40,19 @@ impl Bar {
             .set_message(format!("about {} s left", left.as_secs()));
     }
 
-    /// One target is done. The last few that are still out are named.
-    pub(super) fn done(&self, name: &str) {
+    /// The target at this position is done. The last few that are still out are named.
+    pub(super) fn done(&self, index: usize) {
         const NAMED: usize = 3;
         let mut waiting = self
             .waiting
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
-        waiting.retain(|other| other != name);
-        if waiting.len() <= NAMED {
-            self.bar.set_message(waiting.join(", "));
+        if let Some(slot) = waiting.get_mut(index) {
+            *slot = None;
+        }
+        let out: Vec<&str> = waiting.iter().flatten().map(String::as_str).collect();
+        if out.len() <= NAMED {
+            self.bar.set_message(out.join(", "));
         }
         self.bar.inc(1);
     }

@@ -1,5 +1,6 @@
 //! One call to the API server: a deadline, a few polite retries, and typed reasons when it fails.
 
+use crate::report::SkipReason;
 use crate::sanitise;
 use kube::client::AuthError;
 use rustls::{AlertDescription, CertificateError};
@@ -96,6 +97,25 @@ pub enum Cause {
         /// How long was waited.
         after: Duration,
     },
+}
+
+impl Cause {
+    /// The typed reason for whoever wanted the answer.
+    pub fn reason(&self) -> SkipReason {
+        match self {
+            Self::Unauthorized | Self::Forbidden { .. } | Self::Credentials { .. } => {
+                SkipReason::Denied
+            }
+            Self::NotFound | Self::BadName { .. } => SkipReason::NotFound,
+            Self::Deadline { .. } => SkipReason::Timeout,
+            Self::Unparsable { .. } => SkipReason::Unparsable,
+            Self::Gone
+            | Self::Throttled { .. }
+            | Self::Answer { .. }
+            | Self::Tls(_)
+            | Self::Unreachable { .. } => SkipReason::ConnectionLost,
+        }
+    }
 }
 
 /// What exactly failed in the handshake, by the type of the error.

@@ -3,8 +3,9 @@
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 
 /// How many at once, and for how long.
 #[derive(Debug, Clone, Copy)]
@@ -36,15 +37,67 @@ pub enum Answer<R> {
     TargetDeadline,
     /// The deadline of the whole run ended it, or kept it from starting.
     RunDeadline,
+    /// The run was asked to stop before it was done.
+    Stopped,
     /// A defect of this tool ended it.
     Lost,
 }
+
+/// Asks a run to end early, for instance on Ctrl-C. Whoever works on a target listens, and gives what it has so far.
+#[derive(Debug, Clone)]
+pub struct Stop(watch::Receiver<bool>);
+
+impl Stop {
+    /// The two ends: `send(true)` on the first asks everybody who holds a clone of the second.
+    pub fn new() -> (watch::Sender<bool>, Self) {
+        let (sender, receiver) = watch::channel(false);
+        (sender, Self(receiver))
+    }
+
+    /// Never asks.
+    pub fn never() -> Self {
+        Self::new().1
+    }
+
+    /// Was it asked?
+    pub fn is_asked(&self) -> bool {
+        *self.0.borrow()
+    }
+
+    /// Until it is asked; for ever where nobody can ask.
+    pub async fn asked(&self) {
+        let asked = self.0.clone().wait_for(|asked| *asked).await.is_ok();
+        if !asked {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// How long a target may take to give what it has when the run is asked to stop.
+const GRACE: Duration = Duration::from_secs(2);
 
 /// Runs `work` for every target, at most [`Schedule::parallel`] at a time, and gives the answers in the order of the
 /// targets. `done` hears of each answer as it comes, for a progress bar. Only running targets are held in memory.
 pub async fn side_by_side<T, R, W, F>(
     targets: Vec<T>,
     schedule: Schedule,
+    work: W,
+    done: impl FnMut(usize, &Answer<R>),
+) -> Vec<Answer<R>>
+where
+    T: Send + 'static,
+    R: Send + 'static,
+    W: Fn(T) -> F + Send + Sync + 'static,
+    F: Future<Output = R> + Send,
+{
+    side_by_side_until(targets, schedule, Stop::never(), work, done).await
+}
+
+/// The same, and no further target is started once `stop` asks; `work` should listen to it too.
+pub async fn side_by_side_until<T, R, W, F>(
+    targets: Vec<T>,
+    schedule: Schedule,
+    stop: Stop,
     work: W,
     mut done: impl FnMut(usize, &Answer<R>),
 ) -> Vec<Answer<R>>
@@ -63,16 +116,26 @@ where
         let Some((index, target)) = waiting.next() else {
             return;
         };
-        let work = Arc::clone(&work);
+        let (work, stop) = (Arc::clone(&work), stop.clone());
         running.spawn(async move {
             let own = Instant::now() + schedule.each;
+            if stop.is_asked() {
+                return (index, Answer::Stopped);
+            }
             if Instant::now() >= end {
                 return (index, Answer::RunDeadline);
             }
-            let answer = match timeout_at(own.min(end), work(target)).await {
-                Ok(done) => Answer::Done(done),
-                Err(_) if own <= end => Answer::TargetDeadline,
-                Err(_) => Answer::RunDeadline,
+            let stopped = async {
+                stop.asked().await;
+                sleep(GRACE).await;
+            };
+            let answer = tokio::select! {
+                done = timeout_at(own.min(end), work(target)) => match done {
+                    Ok(done) => Answer::Done(done),
+                    Err(_) if own <= end => Answer::TargetDeadline,
+                    Err(_) => Answer::RunDeadline,
+                },
+                () = stopped => Answer::Stopped,
             };
             (index, answer)
         });
@@ -95,7 +158,6 @@ where
 mod tests {
     use super::*;
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use tokio::time::sleep;
 
     fn schedule(parallel: usize, each: u64, all: u64) -> Schedule {
         Schedule {
@@ -165,5 +227,45 @@ mod tests {
                 Answer::RunDeadline
             ]
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_run_that_is_stopped_keeps_what_it_has_and_starts_nothing_more() {
+        let (sender, stop) = Stop::new();
+        let listening = stop.clone();
+        let work = move |n: u64| {
+            let stop = listening.clone();
+            async move {
+                match n {
+                    0 => n,
+                    1 => {
+                        stop.asked().await;
+                        n
+                    }
+                    _ => std::future::pending().await,
+                }
+            }
+        };
+        tokio::spawn(async move {
+            sleep(Duration::from_secs(1)).await;
+            sender.send(true)
+        });
+        let started = Instant::now();
+        let answers = side_by_side_until(
+            vec![0, 1, 2, 3],
+            schedule(2, 30, 300),
+            stop,
+            work,
+            |_, _| {},
+        )
+        .await;
+        let expected = [
+            Answer::Done(0),
+            Answer::Done(1),
+            Answer::Stopped,
+            Answer::Stopped,
+        ];
+        assert_eq!(answers, expected);
+        assert!(started.elapsed() <= Duration::from_secs(1) + GRACE);
     }
 }

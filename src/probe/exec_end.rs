@@ -20,6 +20,8 @@ pub enum End {
         /// How long was waited.
         after: Duration,
     },
+    /// The person who runs this tool stopped it.
+    Stopped,
     /// It wrote more than we keep, so we stopped reading.
     OutputLimit {
         /// The limit, in bytes.
@@ -77,19 +79,8 @@ impl End {
             | Self::NotRunning { .. }
             | Self::WrongContainer { .. } => SkipReason::NotFound,
             Self::Forbidden { .. } => SkipReason::Denied,
-            Self::Call(cause) => match cause {
-                Cause::Unauthorized | Cause::Forbidden { .. } | Cause::Credentials { .. } => {
-                    SkipReason::Denied
-                }
-                Cause::NotFound | Cause::BadName { .. } => SkipReason::NotFound,
-                Cause::Deadline { .. } => SkipReason::Timeout,
-                Cause::Unparsable { .. } => SkipReason::Unparsable,
-                Cause::Gone
-                | Cause::Throttled { .. }
-                | Cause::Answer { .. }
-                | Cause::Tls(_)
-                | Cause::Unreachable { .. } => SkipReason::ConnectionLost,
-            },
+            Self::Stopped => SkipReason::ConnectionLost,
+            Self::Call(cause) => cause.reason(),
         };
         Some(Skip::new(reason, format!("cannot exec in {at}: {self}")))
     }
@@ -110,6 +101,7 @@ impl fmt::Display for End {
                 "no end within {} s; look at the kubelet of its node, or give more time",
                 after.as_secs_f32()
             ),
+            Self::Stopped => f.write_str("the run was interrupted before the end; run it again"),
             Self::OutputLimit { bytes } => write!(
                 f,
                 "more than {bytes} bytes of output; look with --print-script which command floods it"
@@ -426,6 +418,7 @@ mod tests {
                 after: Duration::from_secs(2),
             },
             End::OutputLimit { bytes: 1 },
+            End::Stopped,
             End::NoExecutable {
                 name: "sh".to_owned(),
             },

@@ -14,6 +14,9 @@ use std::collections::BTreeMap;
 /// More output than this is not read. The sum of what a script may print is far below it.
 pub const MAX_OUTPUT: usize = 8 * 1024 * 1024;
 
+/// Why an answer is missing when the script ended itself.
+pub const STOPPED: &str = "the probe reached its deadline before this was read";
+
 /// Answers of all asks of a script, from its output. `lost` is the answer where the output ends too early without
 /// saying why; the caller knows best what ended it.
 pub fn read(script: &Script, output: &[u8], lost: &Skip) -> BTreeMap<String, Answer> {
@@ -22,10 +25,7 @@ pub fn read(script: &Script, output: &[u8], lost: &Skip) -> BTreeMap<String, Ans
         frames.line(line);
     }
     let lost = match frames.ending {
-        Ending::Stopped => Skip::new(
-            SkipReason::Timeout,
-            "the probe reached its deadline before this was read",
-        ),
+        Ending::Stopped => Skip::new(SkipReason::Timeout, STOPPED),
         Ending::Done => Skip::new(
             SkipReason::Unparsable,
             "the probe ended without a whole answer",

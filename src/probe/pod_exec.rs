@@ -4,6 +4,7 @@
 
 use super::exec_end::{End, after_upgrade, before_upgrade, printed_refusal};
 use crate::cluster::call::{check_names, pause};
+use crate::cluster::run::Stop;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
 use kube::api::{AttachParams, AttachedProcess};
@@ -87,16 +88,30 @@ pub async fn run_script(
     script: &str,
     limits: &Limits,
 ) -> Outcome {
+    run_script_until(client, at, script, limits, &Stop::never()).await
+}
+
+/// The same, ended early when `stop` asks: what was printed until then is kept.
+pub async fn run_script_until(
+    client: &Client,
+    at: &ExecTarget,
+    script: &str,
+    limits: &Limits,
+    stop: &Stop,
+) -> Outcome {
     let mut got = Collected::default();
     let running = async {
         let process = PodProcess::open(client, at, &["sh", "-s"]).await?;
         Ok(got.collect(process, script.as_bytes(), limits).await)
     };
-    let end = match timeout(limits.deadline, running).await {
-        Ok(Ok(end)) | Ok(Err(end)) => end,
-        Err(_) => End::Deadline {
-            after: limits.deadline,
+    let end = tokio::select! {
+        ended = timeout(limits.deadline, running) => match ended {
+            Ok(Ok(end)) | Ok(Err(end)) => end,
+            Err(_) => End::Deadline {
+                after: limits.deadline,
+            },
         },
+        () = stop.asked() => End::Stopped,
     };
     Outcome {
         end: printed_refusal(end, &got.stdout, "sh"),

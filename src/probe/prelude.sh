@@ -115,6 +115,8 @@ tool() { # id cap seconds filter program arguments...
   # Tools that ask the kernel and nobody else need no timer of their own.
   if [ "$secs" = 0 ]; then "$@" 2>&1 </dev/null; end ok; return; fi
   case " $broken " in *" $1 "*) end timeout "$secs" "$1" hung before; return ;; esac
+  # What a filter reads is bounded too: it may print nothing of a flood.
+  [ -z "$filter" ] || filter="| ${LIMIT}4194304 2>/dev/null $filter"
   $group sh -c "{ \"\$@\" 2>&1 || printf '\\n[exit %s]\\n' \$?; } $filter | $LIMIT$cap 2>/dev/null" sh "$@" \
     </dev/null 2>/dev/null &
   tool_group=$!

@@ -257,6 +257,11 @@ impl FakeCluster {
         log
     }
 
+    /// Execs that run now.
+    pub fn open_execs(&self) -> usize {
+        self.world.execs.load(Ordering::SeqCst)
+    }
+
     /// Most execs that ran at the same time.
     pub fn most_execs(&self) -> usize {
         self.world.most_execs.load(Ordering::SeqCst)

@@ -5,6 +5,7 @@ use axum::extract::ws::{Message, WebSocket};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
@@ -16,12 +17,20 @@ use tokio::time::{sleep, timeout};
 pub enum Exec {
     /// Really runs the command with `ROOT` set to the fixture tree and a PATH that begins with its `bin`.
     Shell,
+    /// As [`Exec::Shell`], and the probe's script sees the fixture tree as its file system.
+    Probe,
+    /// As [`Exec::Probe`], until this many bytes were printed: then the pod is deleted and the command killed.
+    DeletedAfter(usize),
+    /// As [`Exec::Probe`], until this many bytes were printed: then the TCP connection is gone.
+    LostAfter(usize),
     /// As [`Exec::Shell`], after a while.
     SlowStart(Duration),
     /// An image without any program.
     NoExecutables,
     /// Prints this and exits 0 after a while, without any process.
     Reply(Vec<u8>, Duration),
+    /// Prints this and exits 0, without any process; each `@NONCE@` in it becomes that of the script that was sent.
+    Answers(Arc<Vec<u8>>),
     /// Prints this many bytes, then the TCP connection is gone.
     DropAfter(usize),
     /// Closes the WebSocket in good order, without a status.
@@ -102,7 +111,11 @@ pub async fn serve(mut socket: WebSocket, request: Request) {
         send(&mut socket, channel, b"").await;
     }
     let status = match &request.exec {
-        Exec::Shell => run(&mut socket, &request).await,
+        Exec::Shell | Exec::Probe | Exec::DeletedAfter(_) => run(&mut socket, &request).await,
+        Exec::LostAfter(_) => {
+            run(&mut socket, &request).await;
+            return;
+        }
         Exec::SlowStart(pause) => {
             sleep(*pause).await;
             run(&mut socket, &request).await
@@ -111,6 +124,14 @@ pub async fn serve(mut socket: WebSocket, request: Request) {
         Exec::Reply(stdout, pause) => {
             sleep(*pause).await;
             for chunk in stdout.chunks(32 << 10) {
+                send(&mut socket, STDOUT, chunk).await;
+            }
+            Some(success())
+        }
+        Exec::Answers(output) => {
+            let nonce = nonce_of_script(&mut socket).await;
+            let output = String::from_utf8_lossy(output).replace("@NONCE@", &nonce);
+            for chunk in output.as_bytes().chunks(32 << 10) {
                 send(&mut socket, STDOUT, chunk).await;
             }
             Some(success())
@@ -163,6 +184,25 @@ async fn send(socket: &mut WebSocket, channel: u8, data: &[u8]) -> bool {
         .is_ok()
 }
 
+/// The nonce of the script that arrives; the rest of it is read by whoever reads next.
+async fn nonce_of_script(socket: &mut WebSocket) -> String {
+    let mut script = Vec::new();
+    loop {
+        let Some(Ok(message)) = socket.recv().await else {
+            return String::new();
+        };
+        if let Message::Binary(frame) = message {
+            script.extend_from_slice(&frame[1..]);
+        }
+        let text = String::from_utf8_lossy(&script);
+        if let Some((_, rest)) = text.split_once("\nNONCE=")
+            && let Some((nonce, _)) = rest.split_once('\n')
+        {
+            return nonce.to_owned();
+        }
+    }
+}
+
 /// Runs the command; None when the client went away.
 async fn run(socket: &mut WebSocket, request: &Request) -> Option<Value> {
     let (program, arguments) = request.argv.split_first()?;
@@ -184,7 +224,13 @@ async fn run(socket: &mut WebSocket, request: &Request) -> Option<Value> {
         return Some(missing_executable(&request.argv));
     };
     let group = child.id()?;
-    let code = pump(socket, &mut child, request.seed).await;
+    let (rooted, most) = match request.exec {
+        Exec::Probe => (true, usize::MAX),
+        Exec::DeletedAfter(bytes) | Exec::LostAfter(bytes) => (true, bytes),
+        _ => (false, usize::MAX),
+    };
+    let root = rooted.then(|| format!("\nROOT='{}'\n", request.root.display()));
+    let code = pump(socket, &mut child, request.seed, root, most).await;
     if code.is_some() || !request.orphans {
         let group = format!("-{group}");
         let _ = Command::new("kill")
@@ -197,15 +243,33 @@ async fn run(socket: &mut WebSocket, request: &Request) -> Option<Value> {
 }
 
 /// Carries bytes both ways in chunks of odd sizes until the process has ended and its output is read; then its exit code.
-async fn pump(socket: &mut WebSocket, child: &mut Child, seed: u64) -> Option<i32> {
+///
+/// `root` replaces the empty `ROOT` of a probe's script; after `most` bytes of output the process counts as killed.
+async fn pump(
+    socket: &mut WebSocket,
+    child: &mut Child,
+    seed: u64,
+    root: Option<String>,
+    most: usize,
+) -> Option<i32> {
     let mut chunks = Chunks(seed | 1);
     let (mut stdout, mut stderr) = (child.stdout.take()?, child.stderr.take()?);
     let mut stdin = child.stdin.take()?;
     // A task of its own: a child that does not read must not keep us from reading what it writes.
     let (to_child, mut from_client) = mpsc::unbounded_channel::<Bytes>();
     tokio::spawn(async move {
+        let (mut root, mut held) = (root, Vec::new());
         while let Some(bytes) = from_client.recv().await {
-            if stdin.write_all(&bytes).await.is_err() {
+            held.extend_from_slice(&bytes);
+            if let Some(line) = &root {
+                const EMPTY: &[u8] = b"\nROOT=''\n";
+                let Some(at) = held.windows(EMPTY.len()).position(|w| w == EMPTY) else {
+                    continue;
+                };
+                held.splice(at..at + EMPTY.len(), line.bytes());
+                root = None;
+            }
+            if stdin.write_all(&std::mem::take(&mut held)).await.is_err() {
                 return;
             }
         }
@@ -213,12 +277,17 @@ async fn pump(socket: &mut WebSocket, child: &mut Child, seed: u64) -> Option<i3
     let mut to_child = Some(to_child);
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let (mut out_open, mut err_open, mut code) = (true, true, None);
+    let mut printed = 0;
     while out_open || err_open || code.is_none() {
         tokio::select! {
             open = fill(&mut stdout, &mut out, chunks.next()), if out_open => {
                 out_open = open;
+                out.truncate(most - printed);
+                printed += out.len();
                 if !send(socket, STDOUT, &out).await { return None; }
             }
+            // Enough was printed.
+            () = std::future::ready(()), if printed >= most => return Some(137),
             open = fill(&mut stderr, &mut err, chunks.next()), if err_open => {
                 err_open = open;
                 if !send(socket, STDERR, &err).await { return None; }

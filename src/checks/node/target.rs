@@ -1,0 +1,91 @@
+use crate::ask;
+use crate::check;
+use crate::checks::Container;
+use crate::checks::declare::{Draft, Outcome};
+use crate::observed::Skip;
+use crate::report::SkipReason;
+
+check! {
+    /// The container could not be looked at, or only in part.
+    ///
+    /// ## Why it matters
+    /// A pod that does not run moves no KV cache, and of a pod that could not be reached nothing is known. Neither is a
+    /// pass: every question about it stays open.
+    ///
+    /// ## Fix
+    /// The detail names the cause: a name that is not there, a pod that is pending or has completed, an image without a
+    /// shell, a missing permission (docs/rbac.yaml), a kubelet that does not answer. Remove it and run again, or probe
+    /// from inside the pod.
+    "NODE001" "node:target" on Container {
+        subsystem: Node, kv_path: Required, worst: Fail, causes: &[], since: "0.2.0",
+    }
+}
+
+fn run(container: &Container<'_>) -> Outcome {
+    let said = match container.snapshot.text(&ask::TARGET) {
+        Ok(said) => said,
+        // Outputs that somebody pasted: there was no target to reach.
+        Err(Skip {
+            reason: SkipReason::NotCollected,
+            ..
+        }) => return Err(Skip::not_applicable()),
+        Err(why) => {
+            return Ok(vec![
+                Draft::fail(why.detail)
+                    .headline("it could not be looked at")
+                    .fix("remove what the detail names, then run again"),
+            ]);
+        }
+    };
+    Ok(vec![match said.split_once('\n') {
+        Some((what, early)) => Draft::warn(format!("{what} was reached, but {early}"))
+            .headline("it could be looked at only in part")
+            .fix("run again with more time (--timeout), and look at the pod if it happens again"),
+        None => Draft::ok(format!("{said} was reached")),
+    }])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::Status;
+    use crate::snapshot::{Answer, Place, Snapshot};
+
+    fn say(answer: Option<Answer>) -> Outcome {
+        let answers = answer.map(|a| (ask::TARGET.id.to_owned(), a));
+        let snapshot = Snapshot {
+            place: Place::host("h"),
+            answers: answers.into_iter().collect(),
+        };
+        run(&Container::parse(&snapshot))
+    }
+
+    #[test]
+    fn table_of_statuses() {
+        let missing = Answer::Missing {
+            reason: SkipReason::Timeout,
+            detail: "the kubelet hangs".to_owned(),
+        };
+        let cases = [
+            (
+                Answer::Text("this machine".to_owned()),
+                Status::Ok,
+                "this machine was reached",
+            ),
+            (
+                Answer::Text("pod a/b\n3 of 9 questions have no answer: it broke".to_owned()),
+                Status::Warn,
+                "pod a/b was reached, but 3 of 9 questions have no answer: it broke",
+            ),
+            (missing, Status::Fail, "the kubelet hangs"),
+        ];
+        for (answer, status, detail) in cases {
+            let drafts = say(Some(answer)).unwrap();
+            assert_eq!(
+                (drafts[0].status, drafts[0].detail.as_str()),
+                (status, detail)
+            );
+        }
+        assert_eq!(say(None).unwrap_err(), Skip::not_applicable());
+    }
+}

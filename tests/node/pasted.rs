@@ -1,0 +1,99 @@
+//! Outputs that somebody pasted, judged without any machine.
+
+use crate::run;
+use tempfile::TempDir;
+
+fn file(dir: &TempDir, name: &str, text: &[u8]) -> String {
+    let path = dir.path().join(name);
+    std::fs::write(&path, text).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+const IBSTAT: &str = include_str!("../../tests/outputs/samples/ibstat.txt");
+
+#[tokio::test]
+async fn several_outputs_are_judged_and_the_rest_is_named_as_not_read() {
+    let dir = TempDir::new().unwrap();
+    let ibstat = format!("ibstat={}", file(&dir, "ibstat", IBSTAT.as_bytes()));
+    let limit = format!("ulimit={}", file(&dir, "ulimit", b"unlimited\n"));
+    let out = run(&["--input", &ibstat, "--input", &limit]).await;
+    let report = out.report();
+    assert!(matches!(out.code, Some(0 | 1)), "{}", out.stdout);
+    let checks = report["checks"].as_array().unwrap();
+    assert!(
+        checks.iter().all(|c| c["name"] != "node:target"),
+        "there was no target to reach"
+    );
+    let skipped: Vec<_> = checks.iter().filter(|c| c["status"] == "skipped").collect();
+    assert!(!skipped.is_empty(), "{}", out.stdout);
+    for finding in skipped {
+        assert!(!finding["detail"].as_str().unwrap().is_empty());
+        assert!(finding["reason"].is_string());
+    }
+}
+
+#[tokio::test]
+async fn names_files_and_sizes_that_are_wrong_get_their_words_and_the_others_are_judged() {
+    let dir = TempDir::new().unwrap();
+    let good = format!("ibstat={}", file(&dir, "ibstat", IBSTAT.as_bytes()));
+    let unknown = format!("lspci={}", file(&dir, "lspci", b"x"));
+    let absent = format!("topo={}/absent", dir.path().display());
+    let large = dir.path().join("large");
+    std::fs::File::create(&large)
+        .unwrap()
+        .set_len((16 << 20) + 1)
+        .unwrap();
+    let large = format!("dmesg={}", large.display());
+    let directory = format!("lsmod={}", dir.path().display());
+    let again = good.clone();
+    let all = [&good, &unknown, &absent, &large, &directory, &again];
+    let args: Vec<&str> = all.iter().flat_map(|a| ["--input", a.as_str()]).collect();
+    let out = run(&args).await;
+    assert_eq!(out.code, Some(4));
+    let report = out.report();
+    let errors: Vec<&str> = report["errors"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|e| e["message"].as_str().unwrap())
+        .collect();
+    for words in [
+        "no output is known by this name; the names are topo,",
+        "No such file",
+        "is larger than 16 MiB",
+        "Is a directory",
+        "this is a second ibstat; only the first was judged",
+    ] {
+        assert_eq!(
+            errors.iter().filter(|e| e.contains(words)).count(),
+            1,
+            "{words}: {errors:#?}"
+        );
+    }
+    assert_eq!(errors.len(), 5, "{errors:#?}");
+    assert!(
+        !report["checks"].as_array().unwrap().is_empty(),
+        "the good one is judged"
+    );
+}
+
+#[tokio::test]
+async fn foreign_variables_and_bytes_go_nowhere() {
+    let dir = TempDir::new().unwrap();
+    let env = file(
+        &dir,
+        "env",
+        b"UCX_TLS=rc\nAWS_SECRET_ACCESS_KEY=c4n4ry\nNIXL_ETCD_ENDPOINTS=http://me:c4n4ry@e\n",
+    );
+    let bytes = file(&dir, "dmesg", b"\xff\xfe\x1b[2Jmlx5_core\n");
+    let saved = dir.path().join("saved");
+    let (env, bytes) = (format!("env={env}"), format!("dmesg={bytes}"));
+    let save = saved.to_str().unwrap();
+    let out = run(&["--input", &env, "--input", &bytes, "--save", save]).await;
+    let bundle = std::fs::read_to_string(saved.join("bundle.json")).unwrap();
+    assert!(bundle.contains("UCX_TLS=rc"));
+    for text in [&out.stdout, &out.stderr, &bundle] {
+        assert!(!text.contains("c4n4ry"), "{text}");
+    }
+    assert!(!out.stdout.contains('\u{1b}'));
+}
