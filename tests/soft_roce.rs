@@ -110,8 +110,9 @@ const STATES: &[State] = &[
             ("rdma-ports", &["/1/state: 4: ACTIVE"]),
             ("rdma-gids", &[GID]),
             ("dev-infiniband-open", &[OPEN]),
+            ("ip-addr", &["127.0.0.1"]),
         ],
-        lacks: &[("ip-addr", "eth0"), ("net-devices", "eth0")],
+        lacks: &[("ip-addr", "10.77.0.1"), ("net-devices", "eth0")],
     },
     State {
         name: "netdev-down",

@@ -41,7 +41,7 @@ cable() { # number, address
 cable 0 10.77.0.1
 state active
 # A container in the usual, shared mode: the devices of the node, none of its interfaces.
-state other-namespace unshare -n -m sh -c 'mount -t sysfs sys /sys && exec "$@"' sh
+state other-namespace unshare -n -m sh -c 'mount -t sysfs sys /sys && ip link set lo up && exec "$@"' sh
 
 ip link set eth0 down; sleep 1
 state netdev-down
