@@ -89,13 +89,16 @@ impl Arguments {
         }
         let mut collected = self.collect(each);
         if let Some(path) = &self.save {
+            // Lent to the recording: a thousand containers are not held twice.
             let recording = Bundle {
                 format: bundle::FORMAT,
-                snapshots: collected.snapshots.clone(),
+                snapshots: std::mem::take(&mut collected.snapshots),
                 errors: collected.errors.clone(),
                 notes: collected.notes.clone(),
             };
-            if let Err(error) = bundle::write(path, &recording) {
+            let written = bundle::write(path, &recording);
+            collected.snapshots = recording.snapshots;
+            if let Err(error) = written {
                 collected.errors.push(InputError {
                     object: shown(path),
                     message: error.to_string(),

@@ -1,5 +1,6 @@
 //! Waiting that can be seen: one bar on stderr, only when it is a terminal, and the names of the slow ones.
 
+use crate::sanitise;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::sync::Mutex;
 use std::time::Duration;
@@ -43,6 +44,8 @@ impl Bar {
     /// The target at this position is done. The last few that are still out are named.
     pub(super) fn done(&self, index: usize) {
         const NAMED: usize = 3;
+        // Beside the rest of the line in 80 columns.
+        const ROOM: usize = 40;
         let mut waiting = self
             .waiting
             .lock()
@@ -52,7 +55,7 @@ impl Bar {
         }
         let out: Vec<&str> = waiting.iter().flatten().map(String::as_str).collect();
         if out.len() <= NAMED {
-            self.bar.set_message(out.join(", "));
+            self.bar.set_message(sanitise::line(&out.join(", "), ROOM));
         }
         self.bar.inc(1);
     }

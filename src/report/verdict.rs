@@ -13,7 +13,7 @@ pub(super) fn verdict(
 ) -> String {
     let mut out = match workloads {
         [] if !pairs.made.is_empty() => about_pairs(trust, pairs),
-        [] if !targets.is_empty() => about_targets(targets),
+        [] if !targets.is_empty() => about_targets(targets, fixes),
         [] if !errors.is_empty() => "Nothing could be judged".to_owned(),
         [] => {
             "No Dynamo worker was found in the input, so nothing can be said about its interconnect"
@@ -93,13 +93,24 @@ fn about_pairs(trust: Trust, pairs: &Pairs) -> String {
     }
 }
 
-/// What can be said of ends alone.
-fn about_targets(targets: &[Probed]) -> String {
+/// What can be said of ends alone. One that could not be looked at is not known to be bad.
+fn about_targets(targets: &[Probed], fixes: &[Fix]) -> String {
+    let unseen = |t: &Probed| {
+        fixes.iter().any(|f| {
+            let same = f.target == t.target || f.also.contains(&t.target);
+            f.id == UNSEEN && f.status == Status::Fail && same
+        })
+    };
+    let lost = targets.iter().filter(|t| unseen(t)).count();
     let bad = targets
         .iter()
-        .filter(|t| t.trust == Trust::Untrusted)
+        .filter(|t| t.trust == Trust::Untrusted && !unseen(t))
         .count();
     match targets {
+        [one] if lost == 1 => format!(
+            "{} could not be looked at, so nothing is known of its interconnect",
+            one.target
+        ),
         [one] if bad == 1 => format!("KV cache cannot travel fast through {}", one.target),
         [one] if one.trust == Trust::NotApplicable => {
             format!("{} is aggregated: no KV cache leaves it", one.target)
@@ -108,8 +119,16 @@ fn about_targets(targets: &[Probed]) -> String {
             "Nothing on the KV path failed on {}; one end alone proves no lane",
             one.target
         ),
+        many if bad > 0 && lost > 0 => format!(
+            "KV cache cannot travel fast through {bad} of {} containers, and {lost} could not be looked at",
+            many.len()
+        ),
         many if bad > 0 => format!(
             "KV cache cannot travel fast through {bad} of {} containers",
+            many.len()
+        ),
+        many if lost > 0 => format!(
+            "{lost} of {} containers could not be looked at; nothing is known of their interconnect",
             many.len()
         ),
         many => format!(
@@ -118,6 +137,9 @@ fn about_targets(targets: &[Probed]) -> String {
         ),
     }
 }
+
+/// The check that says that a target was not reached.
+const UNSEEN: &str = "NODE001";
 
 fn about_many(workloads: &[WorkloadReport]) -> String {
     let count = |t: Trust| workloads.iter().filter(|w| w.trust == t).count();

@@ -32,7 +32,7 @@ fn run(container: &Container<'_>) -> Outcome {
         Err(why) => {
             return Ok(vec![
                 Draft::fail(why.detail)
-                    .headline("it could not be looked at")
+                    .headline(why.reason.words())
                     .fix("remove what the detail names, then run again"),
             ]);
         }
