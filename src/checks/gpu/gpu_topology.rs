@@ -40,7 +40,7 @@ fn run(container: &Container<'_>) -> Outcome {
         .map(|gpu| {
             let cells = gpu.to_gpus.iter();
             let cells: Vec<String> = cells
-                .map(|path| path.map_or("X".to_owned(), |path| format!("{path:?}")))
+                .map(|path| path.map_or("X".to_owned(), |path| path.to_string()))
                 .collect();
             format!("GPU{} {}", gpu.index, cells.join(" "))
         })

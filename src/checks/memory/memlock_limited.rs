@@ -44,7 +44,7 @@ fn run(container: &Container<'_>) -> Outcome {
     };
     let limit = match memlock.soft {
         Limit::Unlimited => {
-            let detail = format!("{whose} may lock any amount of memory");
+            let detail = format!("RLIMIT_MEMLOCK of {whose} is unlimited");
             let seen = [memlock.evidence(["Max locked memory unlimited"])];
             return Ok(vec![Draft::ok(detail).with(seen)]);
         }
@@ -53,8 +53,9 @@ fn run(container: &Container<'_>) -> Outcome {
     let line = format!("Max locked memory {limit} bytes");
     let mut seen = vec![memlock.evidence([line.as_str()])];
     if limit >= WARN_BELOW {
-        let detail =
-            format!("{whose} may lock {limit} bytes (ok from 512 MB on: openucx/ucx#8085)");
+        let detail = format!(
+            "RLIMIT_MEMLOCK of {whose} is {limit} bytes (ok from 512 MB on: openucx/ucx#8085)"
+        );
         return Ok(vec![Draft::ok(detail).with(seen)]);
     }
     let (lifted, why) = match (process.capabilities.get(), process.uid_map.get()) {
@@ -83,7 +84,7 @@ fn run(container: &Container<'_>) -> Outcome {
         }
         (Err(_), _) => (None, "whether CAP_IPC_LOCK lifts it was not seen"),
     };
-    let detail = format!("{whose} may lock {limit} bytes; {why}");
+    let detail = format!("RLIMIT_MEMLOCK of {whose} is {limit} bytes; {why}");
     if lifted == Some(true) {
         return Ok(vec![Draft::ok(detail).with(seen)]);
     }

@@ -117,7 +117,7 @@ fn judge(
                     }
                 }
                 (Some(PortState::Active), Err(skip)) => unsure = Some(skip.clone()),
-                (Some(_), _) => reasons.push(format!("{name}: {line}")),
+                (Some(_), _) => reasons.push(line),
             }
         }
         if !good {
