@@ -135,6 +135,8 @@ mod tests {
         assert!(verdict(run, "decode", NOTHING).is_err());
         let answers = [(&ask::DEV_GPU, "/dev/nvidia0: char rw")];
         assert!(verdict(run, "decode", &answers).is_err());
+        // A copy without one of the cells.
+        assert!(with("NV18", "", "NVIDIA H100 80GB HBM3").is_err());
         let none = [(&ask::DEV_GPU, "")];
         assert_eq!(verdict(run, "decode", &none), Err(Skip::not_applicable()));
     }
