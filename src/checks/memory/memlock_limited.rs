@@ -2,6 +2,7 @@ use crate::check;
 use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
 use crate::facts::limits::Limit;
+use crate::observed::Skip;
 
 check! {
     /// The limit on locked memory is too small to register memory, and nothing lifts it.
@@ -37,6 +38,11 @@ const WARN_BELOW: u64 = 512 << 20;
 
 fn run(container: &Container<'_>) -> Outcome {
     let process = &container.facts.process;
+    let devices = container.facts.rdma.devices.known();
+    if devices.is_some_and(|devices| devices.is_empty()) {
+        // Nothing is registered for RDMA where there is none.
+        return Err(Skip::not_applicable());
+    }
     let memlock = process.memlock.get()?;
     let whose = match process.worker_word() {
         Some(word) => format!("the worker ({word})"),
@@ -150,6 +156,8 @@ mod tests {
     #[test]
     fn what_was_not_read_is_not_ok() {
         assert!(verdict(run, "decode", NOTHING).is_err());
+        let none = [(&ask::ULIMIT, "64"), (&ask::RDMA_PORTS, "")];
+        assert_eq!(verdict(run, "decode", &none), Err(Skip::not_applicable()));
         let pasted = [(&ask::ULIMIT, "64")];
         assert_eq!(verdict(run, "decode", &pasted), Ok(Status::Warn));
         let worker = [
