@@ -127,6 +127,13 @@ fn reads_page() {
     for ask in ask::ALL {
         let _ = writeln!(out, "| {} | `{}` |", ask.id, ask.shown_as);
     }
+    out.push_str(
+        "\n## Handed in by a person\n\nNever read by the tool itself; `node --input NAME=FILE` takes them, and every read \
+         above, too.\n\n| id | output |\n|---|---|\n",
+    );
+    for ask in ask::PASTED {
+        let _ = writeln!(out, "| {} | `{}` |", ask.id, ask.shown_as);
+    }
     hold("docs/reads.md", &out);
 }
 

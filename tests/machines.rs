@@ -113,6 +113,22 @@ fn nothing_is_said_without_evidence_and_no_fault_without_a_remedy() {
     }
 }
 
+#[test]
+fn a_place_that_moves_no_kv_breaks_nothing() {
+    for (name, snapshot) in machines() {
+        let mut elsewhere = snapshot;
+        elsewhere.place.role = Some("agg".to_owned());
+        for finding in findings(&elsewhere) {
+            assert!(
+                finding.status < Status::Fail || finding.kv_path == KvPath::Off,
+                "{name}: {} {}",
+                finding.name,
+                finding.detail
+            );
+        }
+    }
+}
+
 /// The gravest status by name.
 fn by_name(findings: &[Finding]) -> BTreeMap<(&'static str, String), Status> {
     let mut statuses: BTreeMap<(&'static str, String), Status> = BTreeMap::new();
@@ -152,5 +168,43 @@ fn an_answer_that_is_missing_makes_nothing_ok() {
         }
     }
     assert!(compared > 1000, "{compared}");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn any_answers_that_are_missing_make_nothing_ok() {
+    // A generator of its own, so that a failure can be repeated.
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    let mut wrong = Vec::new();
+    for (name, snapshot) in machines() {
+        let before = by_name(&findings(&snapshot));
+        for _ in 0..20 {
+            let mut without = snapshot.clone();
+            let mut taken = Vec::new();
+            let share = 2 + next() % 12;
+            for (id, answer) in &mut without.answers {
+                if matches!(answer, Answer::Text(_)) && next() % share == 0 {
+                    let (reason, detail) = (SkipReason::Timeout, "taken away".to_owned());
+                    *answer = Answer::Missing { reason, detail };
+                    taken.push(id.clone());
+                }
+            }
+            let after = by_name(&findings(&without));
+            for (key, status) in &before {
+                if *status != Status::Ok && after.get(key) == Some(&Status::Ok) {
+                    let taken = taken.join(" ");
+                    wrong.push(format!(
+                        "{name}: {key:?} was {status} and is ok without {taken}"
+                    ));
+                }
+            }
+        }
+    }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

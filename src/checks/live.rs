@@ -3,7 +3,7 @@
 use crate::facts::container::Facts;
 use crate::facts::container::rdma::{Device, state_word};
 use crate::facts::container::software::Version as Found;
-use crate::facts::hca::{GidKind, LinkLayer, Port, PortState};
+use crate::facts::hca::{GidKind, Hca, LinkLayer, Port, PortState};
 use crate::facts::nvidia_smi_q::FabricState;
 use crate::facts::nvidia_smi_topo::NvlinkReach;
 use crate::judge::context::{Accelerator, Backend, Context, Gid, Gpus, Link, Nic, Tri, Version};
@@ -71,7 +71,7 @@ pub(super) fn open_contexts(facts: &Facts, context: &Context) -> Vec<Context> {
     if why == SkipReason::NotCollected {
         return vec![];
     }
-    let with = |ports: Ports<'_>| {
+    let with = |ports: Ports<'_>| -> Context {
         let active = |(_, port): &(&Device, &Port)| port.state == Some(PortState::Active);
         let usable = ports.iter().copied().filter(active).collect();
         Context {
@@ -82,6 +82,24 @@ pub(super) fn open_contexts(facts: &Facts, context: &Context) -> Vec<Context> {
         }
     };
     let mut open = vec![with(vec![])];
+    if facts.rdma.devices.known().is_none() {
+        // Nor is it known which ports there are: one that no list names.
+        let mut device = Hca::named("other0");
+        device.ports.push(Port {
+            state: Some(PortState::Active),
+            link_layer: Some(LinkLayer::InfiniBand),
+            ..Port::numbered(1)
+        });
+        let device = Device::of(device);
+        open.push(with(
+            device
+                .hca
+                .ports
+                .iter()
+                .map(|port| (&device, port))
+                .collect(),
+        ));
+    }
     if let Some(devices) = facts.rdma.devices.known() {
         let visible = devices
             .iter()

@@ -72,15 +72,17 @@ impl<'a> Container<'a> {
         }
     }
 
-    /// The environment that was read is a worker's, or a person says so by pasting it; not just a shell's.
+    /// The environment that was read is that of a worker which may move KV: a worker's, or a person says so by pasting it, and
+    /// not just a shell's.
     pub fn has_workers_environment(&self) -> bool {
         self.moves_kv()
-            || self
-                .facts
-                .process
-                .environment
-                .known()
-                .is_some_and(|environment| environment.whose != Whose::Probe)
+            || !self.is_aggregated()
+                && self
+                    .facts
+                    .process
+                    .environment
+                    .known()
+                    .is_some_and(|environment| environment.whose != Whose::Probe)
     }
 
     /// Leaves the check where there is no GPU.

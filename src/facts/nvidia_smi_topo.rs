@@ -96,6 +96,19 @@ pub enum Path {
     Sys,
 }
 
+impl std::fmt::Display for Path {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NvLink(links) => write!(f, "NV{links}"),
+            Self::Pix => f.write_str("PIX"),
+            Self::Pxb => f.write_str("PXB"),
+            Self::Phb => f.write_str("PHB"),
+            Self::Node => f.write_str("NODE"),
+            Self::Sys => f.write_str("SYS"),
+        }
+    }
+}
+
 /// What the matrix says about NVLink between the GPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NvlinkReach {

@@ -13,6 +13,7 @@ mod corpus;
 mod host;
 mod logs;
 mod nvidia;
+mod pasted;
 mod rdma;
 mod soft_roce;
 mod totality;

@@ -88,10 +88,19 @@ fn judged(container: &Container<'_>, setting: &InForce<'_>) -> Draft {
         return Draft::skipped(Skip::new(SkipReason::NotCollected, detail)).on_kv_path(path);
     }
     // A shell's environment is what a worker would start with, and not what one runs with.
-    let status = if container.has_workers_environment() {
-        verdict.status
-    } else {
+    let shell = matches!(
+        container
+            .facts
+            .process
+            .environment
+            .known()
+            .map(|e| &e.whose),
+        Some(Whose::Probe)
+    );
+    let status = if shell && !container.moves_kv() {
         verdict.status.min(Status::Warn)
+    } else {
+        verdict.status
     };
     let from = setting
         .file

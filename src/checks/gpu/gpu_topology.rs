@@ -40,7 +40,7 @@ fn run(container: &Container<'_>) -> Outcome {
         .map(|gpu| {
             let cells = gpu.to_gpus.iter();
             let cells: Vec<String> = cells
-                .map(|path| path.map_or("X".to_owned(), |path| format!("{path:?}")))
+                .map(|path| path.map_or("X".to_owned(), |path| path.to_string()))
                 .collect();
             format!("GPU{} {}", gpu.index, cells.join(" "))
         })
@@ -135,6 +135,8 @@ mod tests {
         assert!(verdict(run, "decode", NOTHING).is_err());
         let answers = [(&ask::DEV_GPU, "/dev/nvidia0: char rw")];
         assert!(verdict(run, "decode", &answers).is_err());
+        // A copy without one of the cells.
+        assert!(with("NV18", "", "NVIDIA H100 80GB HBM3").is_err());
         let none = [(&ask::DEV_GPU, "")];
         assert_eq!(verdict(run, "decode", &none), Err(Skip::not_applicable()));
     }

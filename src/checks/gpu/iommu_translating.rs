@@ -73,10 +73,17 @@ fn run(container: &Container<'_>) -> Outcome {
                 .fix("boot the node with iommu=pt"),
         ]);
     }
-    if facts.gpu.places.known().is_some()
-        && adapters_seen
-        && let Some((kind, seen)) = kinds.first()
+    if let Err(skip) = facts.gpu.places.get()
+        && !matches!(skip.reason, SkipReason::NotFound | SkipReason::NotCollected)
     {
+        return Err(skip);
+    }
+    facts.rdma.own()?;
+    if !adapters_seen {
+        let detail = "the IOMMU groups of the adapters were not seen";
+        return Err(Skip::new(SkipReason::NotCollected, detail));
+    }
+    if let Some((kind, seen)) = kinds.first() {
         let detail = format!("the IOMMU passes through ({kind})");
         return Ok(vec![Draft::ok(detail).with([seen.clone()])]);
     }

@@ -37,8 +37,8 @@ fn run(container: &Container<'_>) -> Outcome {
         return Err(Skip::new(SkipReason::NotCollected, detail));
     };
     let line = match shm.used_bytes {
-        Some(used) => format!("/dev/shm of {size} bytes, {used} in use"),
-        None => format!("/dev/shm of {size} bytes"),
+        Some(used) => format!("/dev/shm of {}, {} in use", shown(size), shown(used)),
+        None => format!("/dev/shm of {}", shown(size)),
     };
     let seen = [shm.evidence([line.as_str()])];
     let full = shm
@@ -64,6 +64,15 @@ fn run(container: &Container<'_>) -> Outcome {
         return Err(Skip::new(SkipReason::NotCollected, detail));
     }
     Ok(vec![Draft::ok(line).with(seen)])
+}
+
+/// In the unit that a person would choose.
+fn shown(bytes: u64) -> String {
+    match bytes {
+        0..0x0010_0000 => format!("{bytes} bytes"),
+        0x0010_0000..0x4000_0000 => format!("{:.0} MiB", bytes as f64 / f64::from(1 << 20)),
+        _ => format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30)),
+    }
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@ use crate::check;
 use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
 use crate::facts::limits::Limit;
+use crate::observed::Skip;
 
 check! {
     /// The limit on locked memory is too small to register memory, and nothing lifts it.
@@ -37,6 +38,11 @@ const WARN_BELOW: u64 = 512 << 20;
 
 fn run(container: &Container<'_>) -> Outcome {
     let process = &container.facts.process;
+    let devices = container.facts.rdma.devices.known();
+    if devices.is_some_and(|devices| devices.is_empty()) {
+        // Nothing is registered for RDMA where there is none.
+        return Err(Skip::not_applicable());
+    }
     let memlock = process.memlock.get()?;
     let whose = match process.worker_word() {
         Some(word) => format!("the worker ({word})"),
@@ -44,7 +50,7 @@ fn run(container: &Container<'_>) -> Outcome {
     };
     let limit = match memlock.soft {
         Limit::Unlimited => {
-            let detail = format!("{whose} may lock any amount of memory");
+            let detail = format!("RLIMIT_MEMLOCK of {whose} is unlimited");
             let seen = [memlock.evidence(["Max locked memory unlimited"])];
             return Ok(vec![Draft::ok(detail).with(seen)]);
         }
@@ -53,8 +59,9 @@ fn run(container: &Container<'_>) -> Outcome {
     let line = format!("Max locked memory {limit} bytes");
     let mut seen = vec![memlock.evidence([line.as_str()])];
     if limit >= WARN_BELOW {
-        let detail =
-            format!("{whose} may lock {limit} bytes (ok from 512 MB on: openucx/ucx#8085)");
+        let detail = format!(
+            "RLIMIT_MEMLOCK of {whose} is {limit} bytes (ok from 512 MB on: openucx/ucx#8085)"
+        );
         return Ok(vec![Draft::ok(detail).with(seen)]);
     }
     let (lifted, why) = match (process.capabilities.get(), process.uid_map.get()) {
@@ -83,7 +90,7 @@ fn run(container: &Container<'_>) -> Outcome {
         }
         (Err(_), _) => (None, "whether CAP_IPC_LOCK lifts it was not seen"),
     };
-    let detail = format!("{whose} may lock {limit} bytes; {why}");
+    let detail = format!("RLIMIT_MEMLOCK of {whose} is {limit} bytes; {why}");
     if lifted == Some(true) {
         return Ok(vec![Draft::ok(detail).with(seen)]);
     }
@@ -149,6 +156,8 @@ mod tests {
     #[test]
     fn what_was_not_read_is_not_ok() {
         assert!(verdict(run, "decode", NOTHING).is_err());
+        let none = [(&ask::ULIMIT, "64"), (&ask::RDMA_PORTS, "")];
+        assert_eq!(verdict(run, "decode", &none), Err(Skip::not_applicable()));
         let pasted = [(&ask::ULIMIT, "64")];
         assert_eq!(verdict(run, "decode", &pasted), Ok(Status::Warn));
         let worker = [

@@ -88,6 +88,28 @@ fn run(container: &Container<'_>) -> Outcome {
             "load nvidia_peermem or use dmabuf; NCCL_NET_GDR_LEVEL=SYS where GPU and adapter are on different sides",
         );
     }
+    let off = || {
+        log.gpu_direct
+            .iter()
+            .filter(|decision| !decision.is_enabled)
+    };
+    if let Some(decision) = off().next()
+        && !staged
+        && off().count() == log.gpu_direct.len()
+    {
+        let distance = decision
+            .distance
+            .map_or(String::new(), |d| format!(" (distance {d})"));
+        let line = format!(
+            "GPU Direct RDMA Disabled for {}{distance}",
+            decision.adapter
+        );
+        add(
+            Draft::warn("GPUDirect RDMA is off for every adapter"),
+            &line,
+            "load nvidia_peermem or use dmabuf; NCCL_NET_GDR_LEVEL=SYS where GPU and adapter are on different sides",
+        );
+    }
     for fault in &log.faults {
         match fault {
             Fault::SharedMemoryTooSmall => add(
@@ -151,6 +173,8 @@ mod tests {
             with(&["NET/IB : No device found.", nvlink]),
             Ok(Status::Warn)
         );
+        let off = "GPU Direct RDMA Disabled for GPU 0 / HCA 0 (distance 9 > 5)";
+        assert_eq!(with(&[off, nvlink]), Ok(Status::Warn));
         assert!(with(&["Using network IB"]).is_err());
         assert_eq!(verdict(run, "decode", NOTHING), Err(Skip::not_applicable()));
         assert!(verdict(run, "decode", &[(&ask::NCCL_LOG, "no such log")]).is_err());

@@ -7,7 +7,7 @@ use crate::observed::Skip;
 use crate::report::{Evidence, SkipReason};
 
 check! {
-    /// A version of UCX or NIXL is known not to work with what is here.
+    /// A version of UCX, NIXL or NCCL is known not to work with what is here.
     ///
     /// ## Why it matters
     /// These pairs fail or are slow for reasons that no setting cures.
@@ -39,10 +39,21 @@ struct Row {
     source: &'static str,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 enum Of {
     Ucx,
     Nixl,
+    Nccl,
+}
+
+impl Of {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Ucx => "UCX",
+            Self::Nixl => "NIXL",
+            Self::Nccl => "NCCL",
+        }
+    }
 }
 
 const TABLE: &[Row] = &[
@@ -70,6 +81,14 @@ const TABLE: &[Row] = &[
         fix: "use UCX 1.18 or later",
         source: "UCX v1.18.0 src/uct/ib/base/ib_md.c",
     },
+    Row {
+        of: Of::Nccl,
+        versions: |version| version < (2, 23),
+        with: has_only_peer_modules,
+        effect: "looks for peer memory in /sys/kernel/mm/memory_peers only, which is not there",
+        fix: "use NCCL 2.23 or later",
+        source: "NVIDIA/nccl#1939",
+    },
 ];
 
 fn has_blackwell(facts: &Facts) -> bool {
@@ -87,6 +106,7 @@ fn run(container: &Container<'_>) -> Outcome {
     let facts = &container.facts;
     let ucx = facts.software.ucx_version();
     let nixl = facts.software.nixl();
+    let nccl = facts.software.nccl();
     if ucx.is_none() && nixl.is_none() {
         let skip = facts.software.packages.get().err();
         let detail = "no version of UCX or NIXL was seen";
@@ -95,6 +115,7 @@ fn run(container: &Container<'_>) -> Outcome {
     let version = |of| match of {
         Of::Ucx => ucx.as_ref(),
         Of::Nixl => nixl.as_ref(),
+        Of::Nccl => nccl.as_ref(),
     };
     let mut drafts = Vec::new();
     for row in TABLE {
@@ -105,7 +126,7 @@ fn run(container: &Container<'_>) -> Outcome {
             continue;
         };
         if (row.versions)(numbers) && (row.with)(facts) {
-            let name = if row.of == Of::Ucx { "UCX" } else { "NIXL" };
+            let name = row.of.word();
             let detail = format!("{name} {} {} ({})", have.text, row.effect, row.source);
             drafts.push(Draft::warn(detail).with([shown(facts, have)]).fix(row.fix));
         }
@@ -129,7 +150,7 @@ fn run(container: &Container<'_>) -> Outcome {
             let detail = "the model of the GPUs was not seen";
             return Err(Skip::new(SkipReason::NotFound, detail));
         }
-        if ucx.numbers() < Some((1, 18)) {
+        if ucx.numbers() < Some((1, 18)) || nccl.is_some() {
             facts.host.peer_memory()?;
         }
         let with = nixl
@@ -201,6 +222,17 @@ mod tests {
             ),
         ];
         assert_eq!(verdict(run, "decode", &modules), Ok(Status::Warn));
+        let nccl = [
+            (
+                &ask::PYTHON_PACKAGES,
+                "/v/nixl_cu12-1.3.0.dist-info\n/v/nvidia_nccl_cu12-2.21.5.dist-info",
+            ),
+            (
+                &ask::MODULE_VERSIONS,
+                "/sys/module/nvidia_peermem/version: 550",
+            ),
+        ];
+        assert_eq!(verdict(run, "decode", &nccl), Ok(Status::Warn));
     }
 
     #[test]

@@ -46,6 +46,13 @@ fn run(container: &Container<'_>) -> Outcome {
         ports.len()
     );
     if active > 0 {
+        let all_efa = ports.iter().all(|(device, _)| device.is_efa());
+        let note = if all_efa {
+            ", which the EFA driver always says"
+        } else {
+            ""
+        };
+        let detail = format!("{detail}{note}");
         return Ok(vec![Draft::ok(detail).with(seen)]);
     }
     if ports.iter().any(|(_, port)| port.state.is_none()) {

@@ -100,7 +100,7 @@ fn by_matrix(container: &Container<'_>, chosen: &BTreeSet<&str>) -> Result<Far, 
             .iter()
             .filter_map(|&at| Some((at, (*gpu.to_nics.get(at)?)?)));
         let (at, best) = paths.min_by_key(|(_, path)| *path).ok_or_else(unknown)?;
-        let line = format!("GPU{} {best:?} {}", gpu.index, matrix.nics[at].label());
+        let line = format!("GPU{} {best} {}", gpu.index, matrix.nics[at].label());
         if best == Path::Sys {
             far.push(format!("GPU{}", gpu.index));
         }

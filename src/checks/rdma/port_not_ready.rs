@@ -79,5 +79,11 @@ mod tests {
         assert_eq!(with(&["4: ACTIVE", "3: ARMED"]), Ok(Status::Warn));
         assert_eq!(with(&["2: INIT", "2: INIT"]), Err(Skip::not_applicable()));
         assert!(verdict(run, "decode", NOTHING).is_err());
+        let mut stateless = hcas(&["4: ACTIVE"; 4]);
+        for (_, text) in &mut stateless {
+            *text = text.replacen("/state: ", "/status: ", 1);
+        }
+        let skip = verdict(run, "decode", &stateless).unwrap_err();
+        assert_eq!(skip.reason, SkipReason::NotCollected);
     }
 }

@@ -113,5 +113,11 @@ mod tests {
         assert_eq!(with(4, 4), Ok(Status::Ok));
         assert_eq!(with(1, 1), Err(Skip::not_applicable()));
         assert!(verdict(run, "decode", NOTHING).is_err());
+        let mut stateless = hcas(&["4: ACTIVE"; 4]);
+        for (_, text) in &mut stateless {
+            *text = text.replacen("/state: ", "/status: ", 1);
+        }
+        let skip = verdict(run, "decode", &stateless).unwrap_err();
+        assert_eq!(skip.reason, SkipReason::NotCollected);
     }
 }

@@ -4,6 +4,7 @@ use crate::checks::declare::{Draft, Outcome};
 use crate::facts::container::rdma::{Device, port_line};
 use crate::facts::hca::{LinkLayer, Port};
 use crate::facts::sysfs::Backing;
+use crate::facts::vendor::{Adapter, Vendor};
 use crate::observed::Skip;
 use crate::report::SkipReason;
 use std::collections::BTreeMap;
@@ -121,8 +122,7 @@ fn below_siblings(group: &[(&Device, &Port)]) -> Option<(String, Vec<String>)> {
 /// What is odd about one port alone.
 fn odd(device: &Device, port: &Port) -> Option<(&'static str, &'static str)> {
     let rate = port.rate.as_ref()?;
-    let is_nvidia = device.driver.as_deref() == Some("mlx5_core")
-        || device.hca.part_id.is_some_and(|id| id >= 0x1017);
+    let is_nvidia = device.hca.vendor == Some(Vendor::Nvidia);
     if rate.speed.as_deref() == Some("SDR") && is_nvidia {
         return Some((
             "the kernel shows a speed that this adapter does not have; it prints speeds it does not know as SDR",
@@ -138,7 +138,6 @@ fn odd(device: &Device, port: &Port) -> Option<(&'static str, &'static str)> {
 
 /// What the adapter could do, as a note.
 fn fastest(ports: &[(&Device, &Port)]) -> String {
-    use crate::facts::vendor::Adapter;
     let note = ports.iter().find_map(|(device, port)| {
         let adapter = device.hca.part_id.and_then(Adapter::nvidia)?;
         let (_, gbps) = FASTEST_GBPS

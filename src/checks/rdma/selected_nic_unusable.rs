@@ -82,6 +82,13 @@ fn judge(
             .iter()
             .filter(|(device, port)| selection.matches(at, &device.hca.name, port.number))
             .collect();
+        if matched.is_empty() && path != KvPath::Off && interfaces.is_none() && !name.contains(':')
+        {
+            let detail =
+                format!("whether {name} is a network interface of this namespace was not seen");
+            unsure = Some(Skip::new(SkipReason::NotCollected, detail));
+            continue;
+        }
         if matched.is_empty() {
             let bare = name.split(':').next().unwrap_or_default();
             let known = devices.iter().any(|d| d.hca.name == bare);
@@ -117,7 +124,7 @@ fn judge(
                     }
                 }
                 (Some(PortState::Active), Err(skip)) => unsure = Some(skip.clone()),
-                (Some(_), _) => reasons.push(format!("{name}: {line}")),
+                (Some(_), _) => reasons.push(line),
             }
         }
         if !good {
@@ -217,6 +224,13 @@ mod tests {
             rest.retain(|(a, _)| a.id != ask.id);
             assert!(verdict(run, "decode", &rest).is_err(), "{}", ask.id);
         }
+    }
+
+    #[test]
+    fn a_name_that_may_be_an_interface_is_no_missing_device() {
+        let mut answers = hcas(&["4: ACTIVE"]);
+        answers.push((&ask::ENVIRONMENT, "UCX_NET_DEVICES=eth0".to_owned()));
+        assert!(verdict(run, "decode", &answers).is_err());
     }
 
     #[test]

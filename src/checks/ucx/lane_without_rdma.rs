@@ -1,7 +1,7 @@
 use crate::check;
 use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
-use crate::facts::ucx_log::{How, Lane, Memory, Operation, Scope};
+use crate::facts::ucx_log::{Configuration, How, Lane, Memory, Operation, Scope};
 use crate::observed::Skip;
 use crate::report::SkipReason;
 
@@ -49,43 +49,71 @@ fn run(container: &Container<'_>) -> Outcome {
             }
         }
     }
-    // Lanes of endpoints, where no table was printed.
-    if bad.is_empty() && good.is_empty() {
-        for configuration in log.peer_configurations() {
-            if configuration.scope != Scope::InterNode {
-                continue;
-            }
-            let lanes: Vec<&Lane> = configuration.lanes.values().flatten().collect();
-            let shown: Vec<String> = lanes
-                .iter()
-                .map(|lane| format!("{}/{}", lane.transport, lane.device))
-                .collect();
-            let line = format!(
-                "inter-node cfg#{}: {}",
-                configuration.number,
-                shown.join(" ")
-            );
-            if !lanes.is_empty() && !lanes.iter().any(|lane| is_fast(lane)) {
-                bad.push(line);
-            } else {
-                good.push(line);
-            }
-        }
-        if bad.is_empty() {
-            let detail =
-                "the log shows no table of protocols between nodes; UCX_PROTO_INFO=y prints them";
-            return Err(Skip::new(SkipReason::NotFound, detail));
-        }
-    }
+    let evidence = |lines: &[String]| [log.evidence(lines.iter().map(String::as_str))];
+    let fix = "grant and select RDMA devices, and leave UCX_TLS unset";
     if let Some(first) = bad.first() {
         let detail = format!("KV towards another node does not use RDMA: {first}");
-        let seen = [log.evidence(bad.iter().map(String::as_str))];
-        let fix = "grant and select RDMA devices, and leave UCX_TLS unset";
-        return Ok(vec![container.broken(detail).with(seen).fix(fix)]);
+        return Ok(vec![container.broken(detail).with(evidence(&bad)).fix(fix)]);
     }
-    let detail = format!("large blocks towards another node use {}", good[0]);
-    let seen = [log.evidence(good.iter().map(String::as_str))];
-    Ok(vec![Draft::ok(detail).with(seen)])
+    if let Some(first) = good.first() {
+        let detail = format!("large blocks towards another node use {first}");
+        return Ok(vec![Draft::ok(detail).with(evidence(&good))]);
+    }
+    // Without a table only the lanes of endpoints are left, which can show a fault and nothing else.
+    let slow = |scope: Scope| -> Vec<String> {
+        let own = log
+            .peer_configurations()
+            .filter(|c| c.scope == scope && has_no_fast_lane(c));
+        own.map(shown).collect()
+    };
+    let between = slow(Scope::InterNode);
+    if let Some(first) = between.first() {
+        let detail = format!("KV towards another node has no RDMA lane: {first}");
+        return Ok(vec![
+            container.broken(detail).with(evidence(&between)).fix(fix),
+        ]);
+    }
+    let within = slow(Scope::IntraNode);
+    if let Some(first) = within.first() {
+        let detail =
+            format!("KV within the node is emulated by messages over the network: {first}");
+        let fix = "let both workers see each other's GPUs and PID namespace; without NVLink set \
+                   UCX_CUDA_IPC_ENABLE_GET_ZCOPY=y";
+        return Ok(vec![Draft::warn(detail).with(evidence(&within)).fix(fix)]);
+    }
+    let detail = "the log shows no table of protocols between nodes; UCX_PROTO_INFO=y prints them";
+    Err(Skip::new(SkipReason::NotFound, detail))
+}
+
+/// The lanes for remote memory count where they are listed: `am(..)` carries notifications.
+fn has_no_fast_lane(configuration: &Configuration) -> bool {
+    let remote = || {
+        configuration
+            .lanes
+            .iter()
+            .filter(|(name, _)| name.starts_with("rma"))
+    };
+    let lanes: Vec<&Lane> = if remote().next().is_some() {
+        remote().flat_map(|(_, lanes)| lanes).collect()
+    } else {
+        configuration.lanes.values().flatten().collect()
+    };
+    !lanes.is_empty() && !lanes.into_iter().any(is_fast)
+}
+
+fn shown(configuration: &Configuration) -> String {
+    let groups = configuration.lanes.iter().map(|(name, lanes)| {
+        let lanes: Vec<String> = lanes
+            .iter()
+            .map(|lane| format!("{}/{}", lane.transport, lane.device))
+            .collect();
+        format!("{name}({})", lanes.join(" "))
+    });
+    format!(
+        "cfg#{} {}",
+        configuration.number,
+        groups.collect::<Vec<_>>().join(" ")
+    )
 }
 
 /// RDMA, or NVLink between nodes.
@@ -115,6 +143,10 @@ mod tests {
             "{HEAD}ucp_context_0 inter-node cfg#1 rma(rc_mlx5/mlx5_0:1)  am(rc_mlx5/mlx5_0:1)\n"
         );
         assert!(with("decode", &rdma).is_err());
+        let emulated = format!(
+            "{HEAD}ucp_context_0 intra-node cfg#2 rma_am(tcp/eth0)  am(cuda_ipc/cuda tcp/eth0)\n"
+        );
+        assert_eq!(with("decode", &emulated), Ok(Status::Warn));
         let own = format!("{HEAD}ucp_context_0 self cfg#0 rma_am(tcp/lo)  am(tcp/lo)\n");
         assert!(with("decode", &own).is_err());
         assert_eq!(verdict(run, "decode", NOTHING), Err(Skip::not_applicable()));

@@ -81,6 +81,14 @@ mod tests {
     }
 
     #[test]
+    fn a_place_that_moves_no_kv_is_only_warned() {
+        let libraries = "/usr/local/ucx/lib/libucp.so.0";
+        let answers = hca("mlx5_0", "4: ACTIVE", "open");
+        let answers = changed(&answers, &[(&ask::UCX_LIBRARIES, libraries)]);
+        assert_eq!(verdict(run, "agg", &answers), Ok(Status::Warn));
+    }
+
+    #[test]
     fn what_was_not_read_is_not_judged() {
         assert!(verdict(run, "decode", NOTHING).is_err());
         assert!(verdict(run, "decode", &hca("mlx5_0", "4: ACTIVE", "open")).is_err());

@@ -60,7 +60,8 @@ pub struct Device {
 }
 
 impl Device {
-    fn new(hca: Hca) -> Self {
+    /// A device of which only what tools share is known.
+    pub fn of(hca: Hca) -> Self {
         let backing = match hca.vendor {
             Some(Vendor::Software) => Backing::Software,
             Some(_) => Backing::Hardware,
@@ -221,7 +222,7 @@ fn devices(snapshot: &Snapshot) -> Observed<Seen<Vec<Device>>> {
 /// The devices of the first tool that lists some, or says that there are none.
 fn from_tool(tools: &[&Observed<Seen<Hcas>>]) -> Observed<Seen<Vec<Device>>> {
     let shown = |hcas: &Seen<Hcas>| {
-        let devices = hcas.devices.iter().cloned().map(Device::new).collect();
+        let devices = hcas.devices.iter().cloned().map(Device::of).collect();
         Seen::new(hcas.ask, devices)
     };
     let known = || tools.iter().filter_map(|t| t.known());
