@@ -347,7 +347,7 @@ fn a_broken_document_costs_no_other() {
     assert!(
         inventory.errors[0]
             .message
-            .contains("\"token\" stands twice"),
+            .contains("this key stands twice"),
         "{}",
         inventory.errors[0].message
     );

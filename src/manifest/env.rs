@@ -4,9 +4,7 @@ use super::companion::Companions;
 use super::place::{self, Range};
 use super::shell::is_name;
 use super::yaml::Node;
-use crate::source::SourceFile;
 use std::collections::HashMap;
-use std::sync::Arc;
 
 /// A value as far as the manifest says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,19 +85,12 @@ impl Env {
     }
 
     /// Applies an `env` list.
-    pub fn apply(
-        &mut self,
-        list: Node<'_>,
-        level: &str,
-        file: &Arc<SourceFile>,
-        home: usize,
-        all: &Companions<'_>,
-    ) {
+    pub fn apply(&mut self, list: Node<'_>, level: &str, home: usize, all: &Companions<'_>) {
         for entry in list.items() {
             let Some(name) = entry.word_at(&["name"]) else {
                 continue;
             };
-            let Some(range) = place::named(&file.text, entry) else {
+            let Some(range) = place::named(entry) else {
                 continue;
             };
             let reference = entry.get("valueFrom").filter(|v| v.is_map());

@@ -323,10 +323,12 @@ fn assemble(
     roles::by_names(&mut workers);
     let single = kind != "DynamoGraphDeployment";
     let disaggregated = !mocker && (roles::is_disaggregated(&workers) || single && hands_on);
-    let range = object
-        .pairs()
-        .next()
-        .map_or(Range::of(object), |(k, v)| Range::pair(k, v));
+    // The first line of the object; its text is shown only where it is the one that begins every manifest.
+    let range = match object.pairs().next() {
+        Some((k, v)) if matches!(k.text(), Some("apiVersion" | "kind")) => Range::pair(k, v),
+        Some((k, _)) => Range::before(k),
+        None => Range::before(object),
+    };
     Workload {
         source: range.spot(scope.file),
         api_version: line(object.word_at(&["apiVersion"]).unwrap_or_default()),

@@ -54,7 +54,7 @@ pub(super) fn build(pod: &Pod<'_>, framework: Option<&str>, scope: Scope<'_, '_>
         env.apply_from(list, level, scope.home, scope.companions);
     }
     for (level, list) in &pod.env {
-        env.apply(*list, level, scope.file, scope.home, scope.companions);
+        env.apply(*list, level, scope.home, scope.companions);
     }
     let start = pod
         .container

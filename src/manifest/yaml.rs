@@ -5,7 +5,7 @@
 
 use granit_parser::{Event, Parser, ScalarStyle};
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 /// More nodes than this in one document are refused; the largest published recipe has about 2 000.
@@ -70,6 +70,8 @@ enum Body<'t> {
 /// One or more documents as a tree. Byte offsets and lines are those of the file the text was cut from.
 #[derive(Debug, Default)]
 pub struct Tree<'t> {
+    text: &'t str,
+    base: usize,
     nodes: Vec<Raw<'t>>,
     children: Vec<u32>,
     roots: Vec<u32>,
@@ -82,10 +84,14 @@ impl<'t> Tree<'t> {
             text,
             base,
             line,
-            tree: Tree::default(),
+            tree: Tree {
+                text,
+                base,
+                ..Tree::default()
+            },
             open: Vec::new(),
             pending: Vec::new(),
-            anchors: Vec::new(),
+            anchors: HashMap::new(),
         };
         // A rough size of the arena saves most of its growth.
         builder
@@ -129,7 +135,7 @@ struct Builder<'t> {
     /// Children of all open collections, innermost last.
     pending: Vec<u32>,
     /// Anchor number to node, once the node is complete.
-    anchors: Vec<(usize, u32)>,
+    anchors: HashMap<usize, u32>,
 }
 
 impl<'t> Builder<'t> {
@@ -159,8 +165,7 @@ impl<'t> Builder<'t> {
             }
             Event::SequenceEnd | Event::MappingEnd => self.leave(end)?,
             Event::Alias(anchor) => {
-                let target = self.anchors.iter().rev().find(|(a, _)| *a == anchor);
-                let Some(&(_, target)) = target else {
+                let Some(&target) = self.anchors.get(&anchor) else {
                     return Err(
                         self.error(start, "an alias stands inside the node it names".into())
                     );
@@ -230,7 +235,7 @@ impl<'t> Builder<'t> {
 
     fn done(&mut self, id: u32, anchor: usize) {
         if anchor != 0 {
-            self.anchors.push((anchor, id));
+            self.anchors.insert(anchor, id);
         }
         if self.open.is_empty() {
             self.tree.roots.push(id);
@@ -259,12 +264,9 @@ impl<'t> Builder<'t> {
                 keys().take(n).any(|k| k.text() == Some(text))
             };
             if twice && text != "<<" {
-                let shown = crate::sanitise::line(text, 60);
+                // A key may be a misplaced value, so it is not quoted: the position says which one.
                 let at = key.start() - self.base;
-                return Err(self.error(
-                    at,
-                    format!("the key {shown:?} stands twice in one map; remove one"),
-                ));
+                return Err(self.error(at, "this key stands twice in one map; remove one".into()));
             }
         }
         Ok(())
@@ -343,6 +345,31 @@ impl<'a> Node<'a> {
     /// Line in the file, from 1.
     pub fn line(self) -> u32 {
         self.raw().line
+    }
+
+    /// The source from the beginning of this node to the end of `other`.
+    pub fn written_to(self, other: Self) -> &'a str {
+        let base = self.tree.base;
+        let range = self.start().saturating_sub(base)..other.end().saturating_sub(base);
+        self.tree.text.get(range).unwrap_or_default()
+    }
+
+    /// The source between the end of this node and the beginning of `other`.
+    pub fn gap_to(self, other: Self) -> Option<&'a str> {
+        let base = self.tree.base;
+        let range = self.end().checked_sub(base)?..other.start().checked_sub(base)?;
+        self.tree.text.get(range)
+    }
+
+    /// The source of a scalar holds its content and nothing else: no anchor, tag, alias or comment.
+    pub fn holds_only_content(self) -> bool {
+        let (source, Some(text)) = (self.written_to(self), self.text()) else {
+            return false;
+        };
+        let quoted = source.len() > 1
+            && source.starts_with(['"', '\''])
+            && source.as_bytes().first() == source.as_bytes().last();
+        quoted || source.split_whitespace().eq(text.split_whitespace())
     }
 
     /// The scalar's text: escapes resolved, nothing interpreted. None for maps and lists.
@@ -520,7 +547,7 @@ mod tests {
     fn duplicates_are_refused_with_a_position() {
         let e = Tree::parse("a: 1\nb:\n  c: 1\n  c: 2\n", 100, 11).unwrap_err();
         assert_eq!((e.line, e.column, e.offset), (14, 3, 117));
-        assert!(e.what.contains("\"c\""), "{}", e.what);
+        assert!(e.what.starts_with("this key stands twice"), "{}", e.what);
     }
 
     #[test]
