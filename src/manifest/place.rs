@@ -28,13 +28,22 @@ impl Range {
     /// A key and its value; only the key where the value is a map or a list, whose text nobody has vouched for, or
     /// where something else is written with them: a comment, an anchor, a tag.
     pub fn pair(key: Node<'_>, value: Node<'_>) -> Self {
-        if !key.holds_only_content() {
-            return Self::before(key);
-        }
         let whole = value.line() == key.line() && value.end() > key.end() && adjoins(key, value);
+        if !(whole && key.holds_only_content()) {
+            return Self::key(key);
+        }
         Self {
-            end: if whole { value.end() } else { key.end() },
+            end: value.end(),
             ..Self::of(key)
+        }
+    }
+
+    /// A key alone.
+    pub fn key(key: Node<'_>) -> Self {
+        if key.holds_only_content() {
+            Self::of(key)
+        } else {
+            Self::before(key)
         }
     }
 
@@ -120,38 +129,6 @@ pub(super) fn named(entry: Node<'_>) -> Option<Range> {
         end: to.end(),
         ..Range::of(from)
     })
-}
-
-/// Where `NAME=` is written inside the scalar `node`, given its `nth` occurrence (from 0) in the scalar's content.
-/// Indentation and folding may part content and source, an occurrence in one is an occurrence in the other. The range
-/// holds the value only where it is written exactly as `verbatim`.
-pub(super) fn assignment(
-    text: &str,
-    node: Node<'_>,
-    name: &str,
-    nth: usize,
-    verbatim: Option<&str>,
-) -> Range {
-    let source = text.get(node.start()..node.end()).unwrap_or_default();
-    let key = format!("{name}=");
-    let Some((at, _)) = source.match_indices(&key).nth(nth) else {
-        return Range {
-            end: node.start(),
-            ..Range::of(node)
-        };
-    };
-    let start = node.start() + at;
-    let whole = verbatim
-        .filter(|v| source[at..].starts_with(v) && v.starts_with(&key) && !v.contains('\n'));
-    let end = start + whole.map_or(name.len(), str::len);
-    let lines = source[..at].bytes().filter(|&b| b == b'\n').count();
-    Range {
-        start,
-        end,
-        line: node
-            .line()
-            .saturating_add(u32::try_from(lines).unwrap_or(u32::MAX)),
-    }
 }
 
 #[cfg(test)]

@@ -5,11 +5,11 @@ use super::broken;
 use super::companion::Companions;
 use super::document::{self, DOCUMENT_LIMIT, Document, Part};
 use super::dynamo::{self, Graph};
+use super::launch::Module;
 use super::place::Range;
 use super::pod::{NAME_CAP, Pod};
 use super::podset;
 use super::roles;
-use super::start::Module;
 use super::worker::{self, Built, Scope};
 use super::workload::{Role, Worker, Workload};
 use super::yaml::{Node, Tree};
@@ -230,12 +230,8 @@ impl Reader {
                 continue;
             }
             let one = worker::build(pod, framework, scope);
-            for what in &one.placeholders {
-                let message = format!(
-                    "{} of {}: unfilled placeholder, nothing is known of it; fill it in first (envsubst)",
-                    what, one.worker.name
-                );
-                self.note(place(), message);
+            for remark in &one.remarks {
+                self.note(place(), remark.clone());
             }
             if is_worker(pod, &one, dynamo) {
                 built.push(one);
