@@ -334,6 +334,54 @@ fn claims_find_their_templates_beside_them() {
 }
 
 #[test]
+fn only_files_that_hold_what_is_missing_are_read_beside_a_named_one() {
+    let directory = scratch("siblings");
+    let named = "kind: Pod\nmetadata: {name: p}\nspec:\n  resourceClaims: [{name: c, resourceClaimTemplateName: x}]\n  \
+                 containers: [{name: main, args: [dynamo.], resources: {claims: [{name: c}]}, env: [{name: UCX_TLS, \
+                 valueFrom: {configMapKeyRef: {name: y, key: k}}}]}]\n";
+    let files = [
+        ("w.yaml", named),
+        // The letter, the name in a value, and the name of another kind.
+        (
+            "a.yaml",
+            "kind: ConfigMap\nmetadata: {name: xylophone}\ndata: {a: x, b: 'name: x'}\n",
+        ),
+        (
+            "b.yaml",
+            "kind: ConfigMap\nmetadata: {name: x}\n---\nkind: ResourceClaim\nmetadata: {name: y}\n",
+        ),
+        (
+            "c.yaml",
+            "kind: ResourceClaimTemplate\nmetadata: {name: x}\nspec: {spec: {devices: {requests: []}}}\n",
+        ),
+        (
+            "d.yaml",
+            "kind: List\nitems: [{kind: ConfigMap, metadata: {name: y}, data: {k: tcp}}]\n",
+        ),
+    ];
+    for (name, text) in files {
+        fs::write(directory.join(name), text).unwrap();
+    }
+    let inventory = input::read(&[directory.join("w.yaml")]);
+    let notes: Vec<String> = inventory
+        .notes
+        .iter()
+        .map(|n| {
+            format!(
+                "{} {}",
+                n.object.rsplit('/').next().unwrap(),
+                &n.message[..10]
+            )
+        })
+        .collect();
+    assert_eq!(notes, ["c.yaml read for x", "d.yaml read for y"]);
+    assert_eq!(
+        variable(&inventory.workloads[0].workers[0], "UCX_TLS"),
+        "tcp container.env<-configMap"
+    );
+}
+
+#[test]
 fn a_broken_document_costs_no_other() {
     let inventory = inventory("broken/mixed.yaml");
     let names: Vec<&str> = inventory

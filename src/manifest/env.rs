@@ -1,5 +1,6 @@
 //! The effective environment of a container: several levels, the later one wins, and Kubernetes' own references.
 
+use super::budget::Budget;
 use super::companion::Companions;
 use super::place::{self, Range};
 use super::word::{Piece, kubernetes};
@@ -78,6 +79,8 @@ pub(super) struct Env {
     open: bool,
     /// Bytes that references made.
     made: usize,
+    /// There were more variables than the run has room for.
+    cut: bool,
 }
 
 /// What the operator sets in every worker, as far as other values refer to it.
@@ -128,6 +131,11 @@ impl Env {
         self.settings.remove(name)
     }
 
+    /// There were more variables than the run has room for: the rest was not read.
+    pub fn is_cut(&self) -> bool {
+        self.cut
+    }
+
     /// May any variable that is not listed be set all the same?
     pub fn is_open(&self) -> bool {
         self.open
@@ -159,8 +167,19 @@ impl Env {
     }
 
     /// Applies an `env` list.
-    pub fn apply(&mut self, list: Node<'_>, level: &str, home: usize, all: &Companions<'_>) {
+    pub fn apply(
+        &mut self,
+        list: Node<'_>,
+        level: &str,
+        home: usize,
+        all: &Companions<'_>,
+        budget: &Budget,
+    ) {
         for entry in list.items() {
+            if !budget.variable(0) {
+                (self.cut, self.open) = (true, true);
+                return;
+            }
             let Some(name) = entry.word_at(&["name"]) else {
                 continue;
             };
@@ -200,7 +219,14 @@ impl Env {
     }
 
     /// Applies an `envFrom` list. Secrets are never read.
-    pub fn apply_from(&mut self, list: Node<'_>, level: &str, home: usize, all: &Companions<'_>) {
+    pub fn apply_from(
+        &mut self,
+        list: Node<'_>,
+        level: &str,
+        home: usize,
+        all: &Companions<'_>,
+        budget: &Budget,
+    ) {
         for entry in list.items() {
             let map = entry
                 .word_at(&["configMapRef", "name"])
@@ -214,6 +240,10 @@ impl Env {
                 .pair("configMapRef")
                 .map_or(Range::of(entry), |(key, _)| Range::pair(key, entry));
             for (key, value) in data.entries() {
+                if !budget.variable(0) {
+                    (self.cut, self.open) = (true, true);
+                    return;
+                }
                 let (Some(key), Some(text)) = (key.text(), value.text()) else {
                     continue;
                 };

@@ -1,6 +1,7 @@
 //! Manifests: text to typed deployments. Pure: files are read elsewhere.
 
 mod broken;
+mod budget;
 mod companion;
 mod document;
 mod dynamo;
@@ -24,6 +25,7 @@ pub mod workload;
 mod written;
 mod yaml;
 
+pub use companion::offers;
 pub use read::{Text, read};
 
 use crate::report::{InputError, Note};
@@ -54,6 +56,17 @@ pub struct Inventory {
 pub struct Missing {
     /// File of the deployment, as shown.
     pub path: String,
+    /// What kind of object it is.
+    pub wanted: Wanted,
     /// Name of the object.
     pub name: String,
+}
+
+/// What a deployment asks of other objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Wanted {
+    /// Values of a ConfigMap.
+    ConfigMap,
+    /// A claim, a claim template, or the ComputeDomain that makes one.
+    Claim,
 }

@@ -2,6 +2,7 @@
 
 use super::Inventory;
 use super::broken;
+use super::budget::{Budget, COMPONENT_LIMIT};
 use super::companion::Companions;
 use super::document::{self, DOCUMENT_LIMIT, Document, Part};
 use super::dynamo::{self, Graph};
@@ -92,7 +93,8 @@ impl Reader {
                         helm |= broken::is_helm(document.text) && !quoted_helm(document.text)
                     }
                     Part::Companion => parsed.companions.push(document),
-                    Part::Subject if !counted && document.kind.is_some() => {}
+                    Part::Subject
+                        if !counted && document.kind.is_some_and(|k| !k.ends_with("List")) => {}
                     Part::Subject => match Tree::parse(document.text, document.base, document.line)
                     {
                         Ok(tree) => parsed.subjects.push(tree),
@@ -142,6 +144,8 @@ impl Reader {
     }
 
     fn build(&mut self, files: &[Arc<SourceFile>], parsed: Vec<Parsed<'_>>) {
+        let trees = parsed.iter().flat_map(|part| &part.subjects);
+        let budget = Budget::for_written(trees.map(Tree::written).sum());
         let mut companions = Companions::new(files);
         let mut objects = Vec::new();
         for part in &parsed {
@@ -167,6 +171,7 @@ impl Reader {
                     file: &files[*file],
                     home: *file,
                     companions: &companions,
+                    budget: &budget,
                 };
                 self.workload(*object, scope);
             }
@@ -223,9 +228,21 @@ impl Reader {
                 );
             }
         };
+        if !pods.is_empty() && !scope.budget.object(object.weight()) {
+            let message = format!(
+                "{kind} grows beyond all bounds through aliases, or too much was read before it; not read"
+            );
+            return self.error(&place(), message);
+        }
+        if pods.len() > COMPONENT_LIMIT {
+            let message = format!(
+                "{kind} with more than {COMPONENT_LIMIT} components; the first {COMPONENT_LIMIT} were read"
+            );
+            self.error(&place(), message);
+        }
         let framework = object.word_at(&["spec", "backendFramework"]);
         let mut built = Vec::new();
-        for pod in &pods {
+        for pod in pods.iter().take(COMPONENT_LIMIT) {
             if is_helper(pod) {
                 continue;
             }

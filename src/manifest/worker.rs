@@ -1,5 +1,6 @@
 //! One pod template becomes one worker.
 
+use super::budget::Budget;
 use super::companion::Companions;
 use super::env::{self, Env};
 use super::flags::{self, Flag, Flags};
@@ -21,6 +22,9 @@ use std::sync::Arc;
 /// Longest value that is kept, in characters. It is judged as it is, and made safe where it is shown.
 const VALUE_CAP: usize = 64 << 10;
 
+/// More variables with a reserved prefix that nobody knows are not kept.
+const UNKNOWN_LIMIT: usize = 100;
+
 /// The file that a pod template was read from, and everything it may refer to.
 #[derive(Clone, Copy)]
 pub(super) struct Scope<'a, 't> {
@@ -30,6 +34,8 @@ pub(super) struct Scope<'a, 't> {
     pub home: usize,
     /// ConfigMaps, claim templates, ComputeDomains.
     pub companions: &'a Companions<'t>,
+    /// What may still be read.
+    pub budget: &'a Budget,
 }
 
 /// A worker, and what the workload has to know beside it.
@@ -53,10 +59,10 @@ pub(super) struct Built {
 pub(super) fn build(pod: &Pod<'_>, framework: Option<&str>, scope: Scope<'_, '_>) -> Built {
     let mut env = Env::default();
     if let Some((level, list)) = pod.env_from {
-        env.apply_from(list, level, scope.home, scope.companions);
+        env.apply_from(list, level, scope.home, scope.companions, scope.budget);
     }
     for (level, list) in &pod.env {
-        env.apply(*list, level, scope.home, scope.companions);
+        env.apply(*list, level, scope.home, scope.companions, scope.budget);
     }
     let (start, env) = match pod.container {
         Some(container) => start::read(container, env),
@@ -84,7 +90,7 @@ pub(super) fn build(pod: &Pod<'_>, framework: Option<&str>, scope: Scope<'_, '_>
     let caps_add = pod.capabilities();
     let infiniband_hostpath = pod.infiniband_hostpath();
     let host_network = pod.host("hostNetwork");
-    let (kept, unknown) = catalogued(&env, scope.file);
+    let (kept, unknown) = catalogued(&env, scope);
     let worker = Worker {
         name: sanitise::line(&pod.name, NAME_CAP),
         spot: pod.range.spot(scope.file),
@@ -124,6 +130,11 @@ pub(super) fn build(pod: &Pod<'_>, framework: Option<&str>, scope: Scope<'_, '_>
         flags: reported(&start.flags, &config),
     };
     let mut remarks = placeholders(pod);
+    if env.is_cut() {
+        remarks.push(
+            "the environment: too many variables in this run, the rest was not read".to_owned(),
+        );
+    }
     if start.unread {
         remarks
             .push("the start script: too long or too deep, what it sets is not known".to_owned());
@@ -207,13 +218,15 @@ fn is_bare_path(text: &str) -> bool {
 /// The catalogued part of an environment, and names under a reserved prefix that nobody knows.
 fn catalogued(
     env: &Env,
-    file: &Arc<SourceFile>,
+    scope: Scope<'_, '_>,
 ) -> (BTreeMap<&'static str, EnvEntry>, Vec<UnknownVariable>) {
+    let file = scope.file;
     let (mut kept, mut unknown) = (BTreeMap::new(), Vec::new());
     for (name, setting) in env.all() {
         if let Some(variable) = catalogue::find(name) {
             let value = match &setting.value {
                 env::Value::Text(_) if setting.foreign => EnvValue::Dynamic,
+                env::Value::Text(text) if !scope.budget.variable(text.len()) => EnvValue::Dynamic,
                 env::Value::Text(text) if is_several_lines(text) => EnvValue::Withheld,
                 env::Value::Text(text) if catalogue::withheld(variable, text) => EnvValue::Withheld,
                 env::Value::Text(text) => EnvValue::Literal(text.chars().take(VALUE_CAP).collect()),
@@ -231,15 +244,16 @@ fn catalogued(
             };
             kept.insert(variable.name, entry);
         } else if name.starts_with("UCX_") && !catalogue::ucx_name_known(name) {
-            let spot = name_only(setting.range, name, &file.text).spot(file);
-            unknown.push(UnknownVariable {
-                name: sanitise::line(name, NAME_CAP),
-                spot,
-            });
+            unknown.push((setting.range.start, name, setting.range));
         }
     }
-    unknown.sort_by_key(|u| u.spot.start);
-    (kept, unknown)
+    unknown.sort_unstable_by_key(|(start, name, _)| (*start, *name));
+    unknown.truncate(UNKNOWN_LIMIT);
+    let unknown = unknown.into_iter().map(|(_, name, range)| UnknownVariable {
+        name: sanitise::line(name, NAME_CAP),
+        spot: name_only(range, name, &file.text).spot(file),
+    });
+    (kept, unknown.collect())
 }
 
 /// Several lines that are no JSON: no transport variable is written so, and a quote that ends too late makes such a
