@@ -3,7 +3,7 @@
 //! Time and memory are bounded: by file, by tree, and by what a link may lead to.
 
 use crate::kustomize::{self, KustomizeError};
-use crate::manifest::{self, Inventory, Text};
+use crate::manifest::{self, Inventory, Text, Wanted};
 use crate::report::{InputError, Note};
 use crate::sanitise;
 use crate::source::SourceFile;
@@ -366,17 +366,15 @@ impl Input {
         let before = self.texts.len();
         for path in std::mem::take(&mut self.named) {
             let own = shown(&path);
-            let names: BTreeSet<&str> = inventory
-                .missing
-                .iter()
+            let wanted: BTreeSet<(Wanted, &str)> = (inventory.missing.iter())
                 .filter(|m| m.path == own)
-                .map(|m| m.name.as_str())
+                .map(|m| (m.wanted, m.name.as_str()))
                 .collect();
             let directory = path
                 .parent()
                 .filter(|p| !p.as_os_str().is_empty())
                 .unwrap_or(Path::new("."));
-            if names.is_empty() {
+            if wanted.is_empty() {
                 continue;
             }
             let Ok(entries) = fs::read_dir(directory) else {
@@ -388,13 +386,13 @@ impl Input {
                 .collect();
             siblings.sort();
             for sibling in siblings.iter().take(SIBLING_LIMIT) {
-                self.sibling(sibling, &path, &names);
+                self.sibling(sibling, &path, &wanted);
             }
         }
         self.texts.len() > before
     }
 
-    fn sibling(&mut self, sibling: &Path, of: &Path, names: &BTreeSet<&str>) {
+    fn sibling(&mut self, sibling: &Path, of: &Path, wanted: &BTreeSet<(Wanted, &str)>) {
         let shown_as = shown(&of.with_file_name(sibling.file_name().unwrap_or_default()));
         let known = self.texts.iter().any(|t| t.source.path == shown_as);
         if known || fs::canonicalize(sibling).is_ok_and(|real| self.read.contains(&real)) {
@@ -409,9 +407,16 @@ impl Input {
         let Ok(text) = String::from_utf8(bytes) else {
             return;
         };
-        let found: Vec<&str> = names.iter().copied().filter(|n| text.contains(n)).collect();
         let holds = COMPANION_KINDS.iter().any(|kind| text.contains(kind));
-        if found.is_empty() || !holds || text.len() as u64 > FILE_LIMIT {
+        if !holds || text.len() as u64 > FILE_LIMIT {
+            return;
+        }
+        let offers = manifest::offers(&text);
+        let found: BTreeSet<&str> = (offers.iter())
+            .filter(|(kind, name)| wanted.contains(&(*kind, name.as_str())))
+            .map(|(_, name)| name.as_str())
+            .collect();
+        if found.is_empty() {
             return;
         }
         // The spelling of the directory is that of the named file, so that both count as neighbours.
@@ -425,7 +430,7 @@ impl Input {
             named: false,
             companion: true,
         });
-        let names = sanitise::line(&found.join(", "), 200);
+        let names = sanitise::line(&Vec::from_iter(found).join(", "), 200);
         self.note(
             &path,
             format!(

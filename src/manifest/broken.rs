@@ -29,6 +29,44 @@ pub(super) fn error(file: &SourceFile, e: &YamlError) -> InputError {
     }
 }
 
+/// Keys that are shown where a line is broken. Any other word may be a part of a value.
+const KNOWN_KEYS: [&str; 34] = [
+    "annotations",
+    "apiVersion",
+    "args",
+    "backendFramework",
+    "command",
+    "componentType",
+    "components",
+    "containers",
+    "data",
+    "env",
+    "envFrom",
+    "envs",
+    "extraPodSpec",
+    "image",
+    "items",
+    "kind",
+    "labels",
+    "limits",
+    "mainContainer",
+    "metadata",
+    "name",
+    "namespace",
+    "podTemplate",
+    "replicas",
+    "requests",
+    "resources",
+    "securityContext",
+    "services",
+    "spec",
+    "subComponentType",
+    "template",
+    "type",
+    "value",
+    "valueFrom",
+];
+
 /// The line around a byte, with every value masked: a broken line may hold a token, and nobody can tell which part.
 fn masked_line(text: &str, offset: usize) -> String {
     let mut at = offset.min(text.len());
@@ -37,11 +75,16 @@ fn masked_line(text: &str, offset: usize) -> String {
     }
     let start = text[..at].rfind('\n').map_or(0, |i| i + 1);
     let line = text[start..].lines().next().unwrap_or_default();
-    let shown = match key_end(line) {
+    let from = line.len() - line.trim_start_matches([' ', '\t', '-', '{', '[']).len();
+    let known = key_end(line).filter(|end| {
+        let key = line[from..*end].trim_matches(['"', '\'', ':']);
+        KNOWN_KEYS.contains(&key)
+    });
+    let shown = match known {
         Some(end) if line[end..].trim().is_empty() => line[..end].to_owned(),
         Some(end) => format!("{} ...", &line[..end]),
         None if line.trim().is_empty() => line.to_owned(),
-        None => format!("{}...", &line[..line.len() - line.trim_start().len()]),
+        None => format!("{}...", &line[..from]),
     };
     sanitise::line(&shown, 120)
 }
@@ -95,6 +138,12 @@ mod tests {
             "a: [s3cret\n",
             "s3cret\nb: 1\n",
             "x:\n\ty: s3cret\n",
+            "x:\n- a\n- s3cret: {\n",
+            "s3cret: 1\ns3cret: 2\n",
+            "x: *s3cret\n",
+            "x: !s3cret!y z\n",
+            "%s3cret [\n--- !s3cret!x\n",
+            "x: \"\\s3cret\"\n",
         ] {
             let file = SourceFile {
                 path: "f.yaml".into(),
@@ -105,5 +154,15 @@ mod tests {
             assert!(!e.message.contains("s3cret"), "{}", e.message);
             assert!(e.object.starts_with("f.yaml:"), "{}", e.object);
         }
+    }
+
+    #[test]
+    fn a_known_key_is_shown() {
+        let file = SourceFile {
+            path: "f.yaml".into(),
+            text: "spec:\n  - name: a: b\n".into(),
+        };
+        let e = error(&file, &Tree::parse(&file.text, 0, 1).unwrap_err());
+        assert!(e.message.contains("  - name: ...\n"), "{}", e.message);
     }
 }

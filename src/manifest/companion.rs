@@ -1,21 +1,24 @@
 //! What a deployment refers to by name: ConfigMaps, claim templates, ComputeDomains. Parsed only when asked for.
 
-use super::Missing;
 use super::broken;
-use super::document::Document;
+use super::document::{self, DOCUMENT_LIMIT, Document, Part};
 use super::yaml::{Node, Tree};
+use super::{Missing, Wanted};
 use crate::report::InputError;
 use crate::source::SourceFile;
 use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+/// So many references that nothing answers are told apart.
+const MISSING_LIMIT: usize = 10_000;
+
 /// All companions of one run.
 pub(super) struct Companions<'t> {
     files: &'t [Arc<SourceFile>],
     entries: Vec<Entry<'t>>,
-    /// Entries by the directory of their file.
-    by_directory: HashMap<&'t str, Vec<usize>>,
+    /// Entries by the names that stand in them, made when something is looked for.
+    index: OnceCell<Index<'t>>,
     errors: RefCell<Vec<InputError>>,
     missing: RefCell<BTreeSet<Missing>>,
 }
@@ -30,13 +33,20 @@ enum Source<'t> {
     Object(Node<'t>),
 }
 
+#[derive(Default)]
+struct Index<'t> {
+    by_name: HashMap<&'t str, Vec<usize>>,
+    /// Names are written in them in a way that only a parser can read.
+    any: Vec<usize>,
+}
+
 impl<'t> Companions<'t> {
     /// None yet.
     pub fn new(files: &'t [Arc<SourceFile>]) -> Self {
         Self {
             files,
             entries: Vec::new(),
-            by_directory: HashMap::new(),
+            index: OnceCell::new(),
             errors: RefCell::default(),
             missing: RefCell::default(),
         }
@@ -44,20 +54,13 @@ impl<'t> Companions<'t> {
 
     /// An unparsed document.
     pub fn add_document(&mut self, file: usize, document: Document<'t>) {
-        self.add(file, Source::Text(document, OnceCell::new()));
+        let source = Source::Text(document, OnceCell::new());
+        self.entries.push(Entry { file, source });
     }
 
     /// An object that was parsed as part of a list.
     pub fn add_object(&mut self, file: usize, node: Node<'t>) {
-        self.add(file, Source::Object(node));
-    }
-
-    fn add(&mut self, file: usize, source: Source<'t>) {
-        let home = directory(&self.files[file].path);
-        self.by_directory
-            .entry(home)
-            .or_default()
-            .push(self.entries.len());
+        let source = Source::Object(node);
         self.entries.push(Entry { file, source });
     }
 
@@ -74,25 +77,14 @@ impl<'t> Companions<'t> {
 
     /// A ConfigMap, looked for in the same file, then in the same directory.
     pub fn config_map(&self, from: usize, name: &str) -> Option<Node<'_>> {
-        self.find(from, name, false, |object| {
-            object.word_at(&["kind"]) == Some("ConfigMap")
-                && object.word_at(&["metadata", "name"]) == Some(name)
-        })
+        self.find(from, Wanted::ConfigMap, name)
     }
 
     /// Device classes behind a claim or claim template of that name; a ComputeDomain counts as
     /// `ComputeDomain:<its name>`. None when nothing of that name is in the input. Looked for in the same file, in the
     /// same directory, then in the nearest one: recipes keep a ComputeDomain beside the model cache.
     pub fn device_classes(&self, from: usize, name: &str) -> Option<Vec<String>> {
-        let object = self.find(from, name, true, |object| match object.word_at(&["kind"]) {
-            Some("ComputeDomain") => {
-                object.word_at(&["spec", "channel", "resourceClaimTemplate", "name"]) == Some(name)
-            }
-            Some("ResourceClaimTemplate" | "ResourceClaim") => {
-                object.word_at(&["metadata", "name"]) == Some(name)
-            }
-            _ => false,
-        })?;
+        let object = self.find(from, Wanted::Claim, name)?;
         if object.word_at(&["kind"]) == Some("ComputeDomain") {
             let domain = object.word_at(&["metadata", "name"]).unwrap_or("(unnamed)");
             return Some(vec![format!("ComputeDomain:{domain}")]);
@@ -114,54 +106,72 @@ impl<'t> Companions<'t> {
         Some(classes)
     }
 
-    /// The same file first, then the same directory, then (if `far`) the nearest other one.
-    fn find(
-        &self,
-        from: usize,
-        name: &str,
-        far: bool,
-        fits: impl Fn(Node<'_>) -> bool,
-    ) -> Option<Node<'_>> {
+    /// The same file first, then the same directory, then (for claims) the nearest other one.
+    fn find(&self, from: usize, wanted: Wanted, name: &str) -> Option<Node<'_>> {
         let home = directory(&self.files[from].path);
-        let near = self
-            .by_directory
-            .get(home)
-            .map(Vec::as_slice)
-            .unwrap_or_default();
-        let own = |at: &&usize| self.entries[**at].file == from;
-        let look = |at: &usize| self.look(&self.entries[*at], name, &fits);
-        let found = (near.iter().filter(own).find_map(look))
-            .or_else(|| near.iter().filter(|at| !own(at)).find_map(look))
-            .or_else(|| {
-                let others = self.by_directory.iter().filter(|(d, _)| far && **d != home);
-                let mut others: Vec<_> =
-                    others.map(|(d, at)| (distance(home, d), *d, at)).collect();
-                others.sort_unstable();
-                others.iter().flat_map(|(.., at)| at.iter()).find_map(look)
-            });
-        if found.is_none() {
-            self.missing.borrow_mut().insert(Missing {
+        let far = wanted == Wanted::Claim;
+        let index = self.index.get_or_init(|| self.index());
+        let named = index.by_name.get(name).into_iter().flatten();
+        let mut candidates: Vec<(usize, &str, usize)> = named
+            .chain(&index.any)
+            .map(|&at| {
+                let file = self.entries[at].file;
+                let place = directory(&self.files[file].path);
+                let steps = if file == from {
+                    0
+                } else {
+                    1 + distance(home, place)
+                };
+                (steps, place, at)
+            })
+            .filter(|(steps, ..)| far || *steps < 2)
+            .collect();
+        candidates.sort_unstable();
+        let found = candidates.iter().find_map(|(.., at)| {
+            let fits = |object: &Node<'_>| offer(*object) == Some((wanted, name));
+            let entry = &self.entries[*at];
+            match &entry.source {
+                Source::Object(node) => Some(*node).filter(fits),
+                Source::Text(document, tree) => {
+                    let tree = tree.get_or_init(|| self.parse(entry.file, document));
+                    tree.roots().find(fits)
+                }
+            }
+        });
+        let mut missing = self.missing.borrow_mut();
+        if found.is_none() && missing.len() < MISSING_LIMIT {
+            missing.insert(Missing {
                 path: self.files[from].path.clone(),
+                wanted,
                 name: name.to_owned(),
             });
         }
         found
     }
 
-    fn look<'s>(
-        &'s self,
-        entry: &'s Entry<'t>,
-        name: &str,
-        fits: impl Fn(Node<'_>) -> bool,
-    ) -> Option<Node<'s>> {
-        match &entry.source {
-            Source::Object(node) => fits(*node).then_some(*node),
-            Source::Text(document, _) if !document.text.contains(name) => None,
-            Source::Text(document, tree) => {
-                let tree = tree.get_or_init(|| self.parse(entry.file, document));
-                tree.roots().find(|root| fits(*root))
+    fn index(&self) -> Index<'t> {
+        let mut index = Index::default();
+        for (at, entry) in self.entries.iter().enumerate() {
+            let mut add = |name: &'t str| {
+                let entries = index.by_name.entry(name).or_default();
+                if entries.last() != Some(&at) {
+                    entries.push(at);
+                }
+            };
+            let readable = match &entry.source {
+                Source::Object(node) => {
+                    if let Some((_, name)) = offer(*node) {
+                        add(name);
+                    }
+                    true
+                }
+                Source::Text(document, _) => names_in(document.text, &mut add),
+            };
+            if !readable {
+                index.any.push(at);
             }
         }
+        index
     }
 
     fn parse(&self, file: usize, document: &Document<'t>) -> Tree<'t> {
@@ -172,6 +182,68 @@ impl<'t> Companions<'t> {
             Tree::default()
         })
     }
+}
+
+/// What an object can be asked for, and under which name.
+fn offer<'a>(object: Node<'a>) -> Option<(Wanted, &'a str)> {
+    let own = || object.word_at(&["metadata", "name"]);
+    match object.word_at(&["kind"])? {
+        "ConfigMap" => Some((Wanted::ConfigMap, own()?)),
+        "ResourceClaimTemplate" | "ResourceClaim" => Some((Wanted::Claim, own()?)),
+        "ComputeDomain" => {
+            let channel = ["spec", "channel", "resourceClaimTemplate", "name"];
+            Some((Wanted::Claim, object.word_at(&channel)?))
+        }
+        _ => None,
+    }
+}
+
+/// All that a text offers, whatever is broken in it.
+pub fn offers(text: &str) -> Vec<(Wanted, String)> {
+    let mut out = Vec::new();
+    for document in document::split(text).into_iter().take(DOCUMENT_LIMIT) {
+        let listed = document.kind.is_none_or(|kind| kind.ends_with("List"));
+        if !(listed || document.part() == Part::Companion) {
+            continue;
+        }
+        let Ok(tree) = Tree::parse(document.text, 0, 1) else {
+            continue;
+        };
+        for root in tree.roots() {
+            let items = root.get("items").into_iter().flat_map(Node::items);
+            let objects = std::iter::once(root).chain(items);
+            out.extend(
+                objects
+                    .filter_map(offer)
+                    .map(|(wanted, name)| (wanted, name.to_owned())),
+            );
+        }
+    }
+    out
+}
+
+/// The texts behind every `name:` of a document. False where one of them is written over several lines, with an anchor
+/// or in another way that takes a parser.
+fn names_in<'t>(text: &'t str, add: &mut impl FnMut(&'t str)) -> bool {
+    let mut readable = true;
+    for (at, _) in text.match_indices("name") {
+        let rest = text[at + "name".len()..].trim_start_matches(['"', '\'']);
+        let Some(rest) = rest.trim_start_matches(' ').strip_prefix(':') else {
+            continue;
+        };
+        let value = rest.trim_start_matches([' ', '\t']);
+        if value.starts_with(['\n', '\r', '#', '&', '*', '!', '|', '>', '%', '@'])
+            || value.is_empty()
+        {
+            readable = false;
+            continue;
+        }
+        let word = value.trim_start_matches(['"', '\'']);
+        let end = word.find(['"', '\'', ' ', '\t', '\r', '\n', ',', '}', ']', '\\']);
+        readable &= !word[end.unwrap_or(word.len())..].starts_with('\\');
+        add(&word[..end.unwrap_or(word.len())]);
+    }
+    readable && !text.contains("? name")
 }
 
 /// Everything before the last `/`.
@@ -187,4 +259,46 @@ fn distance(a: &str, b: &str) -> usize {
         b.next();
     }
     a.count() + b.count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_without_a_parser() {
+        let read = |text: &'static str| {
+            let mut names = Vec::new();
+            (names_in(text, &mut |name| names.push(name)), names)
+        };
+        assert_eq!(
+            read("name: a\nx: {name: b, \"name\": \"c\"}\nname : d # e\nmyname: f"),
+            (true, vec!["a", "b", "c", "d", "f"])
+        );
+        for text in [
+            "name:\n  a",
+            "name: &x a",
+            "name: >-\n  a",
+            "name: \"a\\x41\"",
+            "? name\n: a",
+        ] {
+            assert!(!read(text).0, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_a_text_offers() {
+        let text = "kind: ConfigMap\nmetadata: {name: a}\n---\nkind: ConfigMap\nmetadata: [\n---\nkind: List\nitems:\n- {kind: \
+                    ResourceClaim, metadata: {name: b}}\n---\nkind: ComputeDomain\nmetadata: {name: c}\nspec: {channel: \
+                    {resourceClaimTemplate: {name: d}}}\n";
+        let expected = [
+            (Wanted::ConfigMap, "a"),
+            (Wanted::Claim, "b"),
+            (Wanted::Claim, "d"),
+        ];
+        assert_eq!(
+            offers(text),
+            expected.map(|(wanted, name)| (wanted, name.to_owned()))
+        );
+    }
 }

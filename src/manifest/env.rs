@@ -1,12 +1,12 @@
 //! The effective environment of a container: several levels, the later one wins, and Kubernetes' own references.
 
+use super::budget::Budget;
 use super::companion::Companions;
 use super::place::{self, Range};
-use super::shell::is_name;
+use super::word::{Piece, kubernetes};
 use super::yaml::Node;
-use crate::source::SourceFile;
+use crate::catalogue;
 use std::collections::HashMap;
-use std::sync::Arc;
 
 /// A value as far as the manifest says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,23 +19,68 @@ pub(super) enum Value {
     Dynamic,
 }
 
+/// Longer values are not put together from references: a few lines can make gigabytes.
+pub(super) const TEXT_CAP: usize = 64 << 10;
+
+/// References of one container make no more than this.
+const MADE_CAP: usize = 4 << 20;
+
 /// One variable.
 #[derive(Debug, Clone)]
 pub(super) struct Setting {
     /// Its value.
     pub value: Value,
+    /// Made of a variable that is not catalogued, which may hold a secret: used, and never shown.
+    pub foreign: bool,
     /// Level that set it last.
     pub from: String,
     /// Where it is written.
     pub range: Range,
 }
 
+impl Setting {
+    /// A value of its own.
+    pub fn new(value: Value, from: &str, range: Range) -> Self {
+        Self {
+            value,
+            foreign: false,
+            from: from.to_owned(),
+            range,
+        }
+    }
+
+    /// The text, where it is written out.
+    pub fn text(&self) -> Option<&str> {
+        match &self.value {
+            Value::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The same setting with a value that only the running container knows.
+    pub fn unknown(&self) -> Self {
+        Self {
+            value: Value::Dynamic,
+            ..self.clone()
+        }
+    }
+}
+
+/// May a value that quotes this variable hold a secret? Only catalogued variables are known to hold none.
+pub(super) fn is_foreign(name: &str, setting: Option<&Setting>) -> bool {
+    setting.is_some_and(|s| s.foreign) || catalogue::find(name).is_none()
+}
+
 /// All variables of one container, catalogued or not.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Env {
     settings: HashMap<String, Setting>,
     /// Some variables come from a Secret or a ConfigMap that is not in the input, names included.
     open: bool,
+    /// Bytes that references made.
+    made: usize,
+    /// There were more variables than the run has room for.
+    cut: bool,
 }
 
 /// What the operator sets in every worker, as far as other values refer to it.
@@ -58,10 +103,12 @@ impl Env {
 
     /// The text of a variable that is written out.
     pub fn text(&self, name: &str) -> Option<&str> {
-        match &self.get(name)?.value {
-            Value::Text(text) => Some(text),
-            _ => None,
-        }
+        self.get(name)?.text()
+    }
+
+    /// How many variables there are.
+    pub fn len(&self) -> usize {
+        self.settings.len()
     }
 
     /// All variables, in no order.
@@ -71,14 +118,32 @@ impl Env {
             .map(|(name, setting)| (name.as_str(), setting))
     }
 
-    /// Sets or replaces a variable.
-    pub fn set(&mut self, name: &str, setting: Setting) {
-        self.settings.insert(name.to_owned(), setting);
+    /// Sets or replaces a variable, and gives what was there.
+    pub fn set(&mut self, name: &str, setting: Setting) -> Option<Setting> {
+        match self.settings.get_mut(name) {
+            Some(old) => Some(std::mem::replace(old, setting)),
+            None => self.settings.insert(name.to_owned(), setting),
+        }
     }
 
-    /// Takes a variable away.
-    pub fn unset(&mut self, name: &str) {
-        self.settings.remove(name);
+    /// Takes a variable away, and gives it.
+    pub fn unset(&mut self, name: &str) -> Option<Setting> {
+        self.settings.remove(name)
+    }
+
+    /// There were more variables than the run has room for: the rest was not read.
+    pub fn is_cut(&self) -> bool {
+        self.cut
+    }
+
+    /// May any variable that is not listed be set all the same?
+    pub fn is_open(&self) -> bool {
+        self.open
+    }
+
+    /// Says whether any variable that is not listed may be set.
+    pub fn set_open(&mut self, open: bool) {
+        self.open = open;
     }
 
     /// May a variable that is not listed be set all the same?
@@ -86,27 +151,49 @@ impl Env {
         self.open || INJECTED.contains(&name)
     }
 
+    /// Keeps what both say alike; anything else is known only when the container runs.
+    pub fn meet(&mut self, other: &Self) {
+        for (name, setting) in &mut self.settings {
+            if other.get(name).map(|s| &s.value) != Some(&setting.value) {
+                *setting = setting.unknown();
+            }
+        }
+        for (name, setting) in other.all() {
+            if self.get(name).is_none() {
+                self.set(name, setting.unknown());
+            }
+        }
+        self.open |= other.open;
+    }
+
     /// Applies an `env` list.
     pub fn apply(
         &mut self,
         list: Node<'_>,
         level: &str,
-        file: &Arc<SourceFile>,
         home: usize,
         all: &Companions<'_>,
+        budget: &Budget,
     ) {
         for entry in list.items() {
+            if !budget.variable(0) {
+                (self.cut, self.open) = (true, true);
+                return;
+            }
             let Some(name) = entry.word_at(&["name"]) else {
                 continue;
             };
-            let Some(range) = place::named(&file.text, entry) else {
+            let Some(range) = place::named(entry) else {
                 continue;
             };
             let reference = entry.get("valueFrom").filter(|v| v.is_map());
+            let mut foreign = false;
             let (value, resolved) = match reference {
                 None => {
                     let written = entry.get("value").and_then(Node::word).unwrap_or_default();
-                    (self.expand(written), false)
+                    let (value, taint) = self.expand(written);
+                    foreign = taint;
+                    (value, false)
                 }
                 Some(reference) => {
                     let found = reference.get("configMapKeyRef").and_then(|r| {
@@ -123,12 +210,23 @@ impl Env {
             } else {
                 level.to_owned()
             };
-            self.set(name, Setting { value, from, range });
+            let setting = Setting {
+                foreign,
+                ..Setting::new(value, &from, range)
+            };
+            self.set(name, setting);
         }
     }
 
     /// Applies an `envFrom` list. Secrets are never read.
-    pub fn apply_from(&mut self, list: Node<'_>, level: &str, home: usize, all: &Companions<'_>) {
+    pub fn apply_from(
+        &mut self,
+        list: Node<'_>,
+        level: &str,
+        home: usize,
+        all: &Companions<'_>,
+        budget: &Budget,
+    ) {
         for entry in list.items() {
             let map = entry
                 .word_at(&["configMapRef", "name"])
@@ -142,55 +240,57 @@ impl Env {
                 .pair("configMapRef")
                 .map_or(Range::of(entry), |(key, _)| Range::pair(key, entry));
             for (key, value) in data.entries() {
+                if !budget.variable(0) {
+                    (self.cut, self.open) = (true, true);
+                    return;
+                }
                 let (Some(key), Some(text)) = (key.text(), value.text()) else {
                     continue;
                 };
                 let from = format!("{level}<-configMap");
-                self.set(
-                    &format!("{prefix}{key}"),
-                    Setting {
-                        value: Value::Text(text.to_owned()),
-                        from,
-                        range,
-                    },
-                );
+                let setting = Setting::new(Value::Text(text.to_owned()), &from, range);
+                self.set(&format!("{prefix}{key}"), setting);
             }
         }
     }
 
-    /// Replaces `$(NAME)` as Kubernetes does: only variables that are already defined; `$$(NAME)` is text.
+    /// Replaces `$(NAME)` as Kubernetes does: only variables that are already defined; `$$` is one dollar. Also says
+    /// whether the text may hold a secret now.
     /// <https://kubernetes.io/docs/tasks/inject-data-application/define-interdependent-environment-variables/>
-    fn expand(&self, written: &str) -> Value {
+    fn expand(&mut self, written: &str) -> (Value, bool) {
         if is_placeholder(written) {
-            return Value::Dynamic;
+            return (Value::Dynamic, false);
         }
-        if !written.contains("$(") {
-            return Value::Text(written.to_owned());
+        if !written.contains('$') {
+            return (Value::Text(written.to_owned()), false);
         }
-        let mut out = String::with_capacity(written.len());
-        let mut rest = written;
-        while let Some(at) = rest.find("$(") {
-            let Some(close) = rest[at..].find(')') else {
-                break;
-            };
-            let name = &rest[at + 2..at + close];
-            let whole = &rest[at..=at + close];
-            if let Some(before) = rest[..at].strip_suffix('$') {
-                out.push_str(before);
-                out.push_str(whole);
-            } else {
-                out.push_str(&rest[..at]);
-                match self.get(name).map(|s| &s.value) {
-                    Some(Value::Text(text)) => out.push_str(text),
-                    Some(_) => return Value::Dynamic,
-                    None if is_name(name) && self.may_hold(name) => return Value::Dynamic,
-                    None => out.push_str(whole),
+        let (mut out, mut foreign) = (String::with_capacity(written.len()), false);
+        for piece in kubernetes(written) {
+            let name = match &piece {
+                Piece::Text(text) => {
+                    out.push_str(text);
+                    continue;
                 }
+                Piece::Kubernetes(name) => name,
+                Piece::Variable { .. } | Piece::Computed => return (Value::Dynamic, true),
+            };
+            match self.get(name) {
+                Some(setting) => {
+                    let Some(text) = setting.text() else {
+                        return (Value::Dynamic, false);
+                    };
+                    foreign |= is_foreign(name, Some(setting));
+                    out.push_str(text);
+                    self.made += text.len();
+                }
+                None if self.may_hold(name) => return (Value::Dynamic, false),
+                None => out.extend(["$(", name, ")"]),
             }
-            rest = &rest[at + close + 1..];
+            if out.len() > TEXT_CAP || self.made > MADE_CAP {
+                return (Value::Dynamic, foreign);
+            }
         }
-        out.push_str(rest);
-        Value::Text(out)
+        (Value::Text(out), foreign)
     }
 }
 

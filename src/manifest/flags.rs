@@ -7,9 +7,11 @@ use std::collections::BTreeMap;
 pub(super) enum Flag {
     /// Stands alone.
     Present,
-    /// Written out, or through variables that are.
+    /// Written out, or through catalogued variables that are.
     Text(String),
-    /// Known only when the container runs.
+    /// Through variables that may hold a secret: used, and never shown.
+    Foreign(String),
+    /// Known only when the container runs: the reference that is not known, nothing where the value is computed.
     Unresolved(String),
 }
 
@@ -19,13 +21,22 @@ pub(super) struct Flags {
     values: BTreeMap<String, Flag>,
 }
 
-/// A word of the command line: its text, and whether all of it is known.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A word of the command line.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Argument {
     /// The text; references that are not known stand as written.
     pub text: String,
+    /// The first reference that is not known; empty where the text is computed.
+    pub open: Option<String>,
+    /// Made of a variable that may hold a secret.
+    pub foreign: bool,
+}
+
+impl Argument {
     /// All of it is known.
-    pub known: bool,
+    pub fn is_known(&self) -> bool {
+        self.open.is_none()
+    }
 }
 
 impl Flags {
@@ -38,18 +49,16 @@ impl Flags {
             let Some(name) = text.strip_prefix("--").or_else(|| short(text)) else {
                 continue;
             };
-            let value = |text: &str, known: bool| {
-                if known {
-                    Flag::Text(text.to_owned())
-                } else {
-                    Flag::Unresolved(text.to_owned())
-                }
+            let value = |text: &str, of: &Argument| match &of.open {
+                Some(reference) => Flag::Unresolved(reference.clone()),
+                None if of.foreign => Flag::Foreign(text.to_owned()),
+                None => Flag::Text(text.to_owned()),
             };
             let (name, flag) = match name.split_once('=') {
-                Some((name, text)) => (name, value(text, word.known)),
+                Some((name, text)) => (name, value(text, word)),
                 None => match words.peek() {
                     Some(next) if !is_flag(&next.text) => {
-                        let flag = value(&next.text, next.known);
+                        let flag = value(&next.text, next);
                         words.next();
                         (name, flag)
                     }
@@ -68,6 +77,14 @@ impl Flags {
 
     /// The text of a flag, under any of its names.
     pub fn text(&self, names: &[&str]) -> Option<&str> {
+        match self.get(names) {
+            Some(Flag::Text(text) | Flag::Foreign(text)) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The text of a flag that may be shown, under any of its names.
+    pub fn shown(&self, names: &[&str]) -> Option<&str> {
         match self.get(names) {
             Some(Flag::Text(text)) => Some(text),
             _ => None,
@@ -131,7 +148,7 @@ mod tests {
             .iter()
             .map(|t| Argument {
                 text: (*t).into(),
-                known: true,
+                ..Argument::default()
             })
             .collect();
         let flags = Flags::parse(&words);

@@ -2,13 +2,65 @@
 
 use super::env::Env;
 use super::flags::{Flag, Flags};
-use super::workload::{Engine, KvTransfer};
+use super::workload::{Engine, KvTransfer, UNRECOGNISED};
 use super::yaml::{Node, Tree};
-use crate::sanitise;
 use serde_json::Value;
 
-/// Longest value of a flag that is kept.
-const CAP: usize = 200;
+/// vLLM's connectors, and those that Dynamo adds.
+/// <https://github.com/vllm-project/vllm/blob/v0.14.0/vllm/distributed/kv_transfer/kv_connector/factory.py>
+const CONNECTORS: &[&str] = &[
+    "AscendStoreConnector",
+    "DecodeBenchConnector",
+    "DynamoConnector",
+    "ExampleConnector",
+    "ExampleHiddenStatesConnector",
+    "FlexKVConnectorV1",
+    "HF3FSKVConnector",
+    "LMCacheConnector",
+    "LMCacheConnectorV1",
+    "LMCacheMPConnector",
+    "MoRIIOConnector",
+    "MooncakeConnector",
+    "MooncakeConnectorV1",
+    "MooncakeConnectorStoreV1",
+    "MooncakeLayerwiseConnector",
+    "MooncakeStoreConnector",
+    "MultiConnector",
+    "NixlConnector",
+    "NixlPullConnector",
+    "NixlPushConnector",
+    "OffloadingConnector",
+    "P2pNcclConnector",
+    "PdConnector",
+    "PyNcclConnector",
+    "SharedStorageConnector",
+    "SimpleCPUOffloadConnector",
+];
+/// vLLM's roles of a connector.
+const ROLES: &[&str] = &["kv_both", "kv_producer", "kv_consumer"];
+/// Where a connector keeps its buffers.
+const DEVICES: &[&str] = &["cuda", "cpu", "xpu", "hpu", "npu", "tpu", "rocm"];
+/// Plugins of NIXL, under the names of its own list.
+const PLUGINS: &[&str] = &[
+    "UCX",
+    "UCX_MO",
+    "LIBFABRIC",
+    "MOONCAKE",
+    "GPUNETIO",
+    "UCCL",
+    "GDS",
+    "GDS_MT",
+    "POSIX",
+    "OBJ",
+    "HF3FS",
+    "GUSLI",
+    "AZURE_BLOB",
+    "INFINIA",
+];
+/// Backends of SGLang and TensorRT-LLM.
+const BACKENDS: &[&str] = &[
+    "ascend", "default", "fake", "mooncake", "mori", "mpi", "nixl", "ucx",
+];
 
 /// An engine's configuration file.
 #[derive(Debug)]
@@ -64,23 +116,32 @@ pub(super) fn read(
     kv
 }
 
-fn short(text: &str) -> String {
-    sanitise::line(text, CAP)
+/// A word that an engine knows, as the engine spells it. Whatever else stands there is used by nobody and may be
+/// anything, so it is not shown.
+fn known(words: &'static [&'static str], text: &str) -> String {
+    let word = words.iter().find(|w| w.eq_ignore_ascii_case(text));
+    match word {
+        Some(_) => text.to_owned(),
+        None => UNRECOGNISED.to_owned(),
+    }
 }
 
 fn vllm(kv: &mut KvTransfer, flags: &Flags, config: &Config<'_>) {
     match flags.get(&["kv-transfer-config"]) {
-        Some(Flag::Text(text)) => match serde_json::from_str::<Value>(text) {
+        Some(Flag::Text(text) | Flag::Foreign(text)) => match serde_json::from_str::<Value>(text) {
             Ok(json) => connector(kv, &json),
             Err(e) => {
-                kv.unresolved = Some(format!(
-                    "--kv-transfer-config is no JSON: {}",
-                    short(&e.to_string())
-                ))
+                let at = format!("line {} column {}", e.line(), e.column());
+                kv.unresolved = Some(format!("--kv-transfer-config is no JSON at {at}"));
             }
         },
-        Some(Flag::Unresolved(text)) => {
-            kv.unresolved = Some(format!("--kv-transfer-config {}", reference(text)))
+        Some(Flag::Unresolved(reference)) => {
+            let what = if reference.is_empty() {
+                "is computed at start"
+            } else {
+                reference
+            };
+            kv.unresolved = Some(format!("--kv-transfer-config {what}"));
         }
         Some(Flag::Present) => kv.unresolved = Some("--kv-transfer-config has no value".into()),
         None => match config.root().and_then(|r| {
@@ -97,34 +158,36 @@ fn vllm(kv: &mut KvTransfer, flags: &Flags, config: &Config<'_>) {
         },
     }
     // vLLM also takes the fields of a JSON flag one by one: `--kv-transfer-config.kv_role kv_both`.
-    let field = |name: &str| {
-        flags
-            .text(&[&format!("kv-transfer-config.{name}")])
-            .map(short)
+    let field = |name: &str, words| {
+        let text = flags.text(&[&format!("kv-transfer-config.{name}")])?;
+        Some(known(words, text))
     };
-    kv.connector = kv.connector.take().or_else(|| field("kv-connector"));
-    kv.kv_role = kv.kv_role.take().or_else(|| field("kv-role"));
-    kv.buffer_device = kv
-        .buffer_device
+    let KvTransfer {
+        connector,
+        kv_role,
+        buffer_device,
+        ..
+    } = kv;
+    *connector = connector
         .take()
-        .or_else(|| field("kv-buffer-device"));
-}
-
-/// The references in a text that are not known, without what stands around them.
-fn reference(text: &str) -> String {
-    let start = text.find('$').map_or("", |at| &text[at..]);
-    short(
-        start
-            .find([')', '}'])
-            .map_or("is computed at start", |end| &start[..=end]),
-    )
+        .or_else(|| field("kv-connector", CONNECTORS));
+    *kv_role = kv_role.take().or_else(|| field("kv-role", ROLES));
+    *buffer_device = buffer_device
+        .take()
+        .or_else(|| field("kv-buffer-device", DEVICES));
 }
 
 fn connector(kv: &mut KvTransfer, json: &Value) {
-    let text = |key: &str| json.get(key).and_then(Value::as_str).map(short);
-    kv.connector = kv.connector.take().or_else(|| text("kv_connector"));
-    kv.kv_role = kv.kv_role.take().or_else(|| text("kv_role"));
-    kv.buffer_device = kv.buffer_device.take().or_else(|| text("kv_buffer_device"));
+    let text = |key: &str, words| Some(known(words, json.get(key)?.as_str()?));
+    kv.connector = kv
+        .connector
+        .take()
+        .or_else(|| text("kv_connector", CONNECTORS));
+    kv.kv_role = kv.kv_role.take().or_else(|| text("kv_role", ROLES));
+    kv.buffer_device = kv
+        .buffer_device
+        .take()
+        .or_else(|| text("kv_buffer_device", DEVICES));
     let Some(extra) = json.get("kv_connector_extra_config") else {
         return;
     };
@@ -135,7 +198,8 @@ fn connector(kv: &mut KvTransfer, json: &Value) {
         .flatten()
         .take(16)
     {
-        kv.backends.extend(backend.as_str().map(short));
+        kv.backends
+            .extend(backend.as_str().map(|b| known(PLUGINS, b)));
     }
     // A MultiConnector holds others; what they say about backends and buffers is what moves KV.
     for inner in extra
@@ -153,28 +217,35 @@ fn connector(kv: &mut KvTransfer, json: &Value) {
 }
 
 fn connector_in_yaml(kv: &mut KvTransfer, node: Node<'_>) {
-    let text = |key: &str| node.word_at(&[key]).map(short);
-    kv.connector = text("kv_connector");
-    kv.kv_role = text("kv_role");
-    kv.buffer_device = text("kv_buffer_device");
+    let text = |key: &str, words| node.word_at(&[key]).map(|text| known(words, text));
+    kv.connector = text("kv_connector", CONNECTORS);
+    kv.kv_role = text("kv_role", ROLES);
+    kv.buffer_device = text("kv_buffer_device", DEVICES);
     let backends = node
         .at(&["kv_connector_extra_config", "backends"])
         .into_iter()
         .flat_map(Node::items);
-    kv.backends
-        .extend(backends.filter_map(Node::word).map(short).take(16));
+    kv.backends.extend(
+        backends
+            .filter_map(Node::word)
+            .map(|b| known(PLUGINS, b))
+            .take(16),
+    );
 }
 
 fn sglang(kv: &mut KvTransfer, flags: &Flags, config: &Config<'_>, env: &Env) {
     const NAME: &str = "disaggregation-transfer-backend";
     match flags.get(&[NAME]) {
-        Some(Flag::Text(text)) => kv.backend = Some(short(text)),
+        Some(Flag::Text(text) | Flag::Foreign(text)) => kv.backend = Some(known(BACKENDS, text)),
         Some(_) => kv.unresolved = Some(format!("--{NAME}")),
         None => {
             let word = config
                 .word(&[NAME])
                 .or_else(|| env.text("DYN_SGLANG_DISAGGREGATION_TRANSFER_BACKEND"));
-            kv.backend = kv.backend.take().or_else(|| word.map(short));
+            kv.backend = kv
+                .backend
+                .take()
+                .or_else(|| word.map(|w| known(BACKENDS, w)));
         }
     }
 }
@@ -185,14 +256,15 @@ fn trtllm(kv: &mut KvTransfer, flags: &Flags, config: &Config<'_>) {
         .text(&["override-engine-args"])
         .and_then(|text| serde_json::from_str::<Value>(text).ok())
         .and_then(|json| {
-            json.pointer("/cache_transceiver_config/backend")?
-                .as_str()
-                .map(short)
+            let word = json
+                .pointer("/cache_transceiver_config/backend")?
+                .as_str()?;
+            Some(known(BACKENDS, word))
         });
     let dotted = flags
         .text(&["trtllm.cache-transceiver-config.backend"])
-        .map(short);
-    let written = || config.root()?.word_at(&PATH).map(short);
+        .map(|word| known(BACKENDS, word));
+    let written = || Some(known(BACKENDS, config.root()?.word_at(&PATH)?));
     kv.backend = overridden
         .or(dotted)
         .or_else(written)
@@ -209,7 +281,8 @@ mod tests {
             .iter()
             .map(|(t, known)| Argument {
                 text: (*t).into(),
-                known: *known,
+                open: (!known).then(|| "$(X)".into()),
+                foreign: false,
             })
             .collect();
         Flags::parse(&words)

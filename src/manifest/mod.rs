@@ -1,12 +1,15 @@
 //! Manifests: text to typed deployments. Pure: files are read elsewhere.
 
 mod broken;
+mod budget;
 mod companion;
 mod document;
 mod dynamo;
 mod env;
 mod flags;
 mod kv_transfer;
+mod launch;
+mod lexer;
 mod place;
 mod pod;
 mod podset;
@@ -16,10 +19,13 @@ mod roles;
 mod shell;
 mod start;
 pub mod view;
+mod word;
 mod worker;
 pub mod workload;
+mod written;
 mod yaml;
 
+pub use companion::offers;
 pub use read::{Text, read};
 
 use crate::report::{InputError, Note};
@@ -50,6 +56,17 @@ pub struct Inventory {
 pub struct Missing {
     /// File of the deployment, as shown.
     pub path: String,
+    /// What kind of object it is.
+    pub wanted: Wanted,
     /// Name of the object.
     pub name: String,
+}
+
+/// What a deployment asks of other objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Wanted {
+    /// Values of a ConfigMap.
+    ConfigMap,
+    /// A claim, a claim template, or the ComputeDomain that makes one.
+    Claim,
 }

@@ -25,12 +25,33 @@ impl Range {
         }
     }
 
-    /// A key and its value; only the key where the value is a map or a list, whose text nobody has vouched for.
+    /// A key and its value; only the key where the value is a map or a list, whose text nobody has vouched for, or
+    /// where something else is written with them: a comment, an anchor, a tag.
     pub fn pair(key: Node<'_>, value: Node<'_>) -> Self {
-        let whole = value.text().is_some() && value.line() == key.line() && value.end() > key.end();
+        let whole = value.line() == key.line() && value.end() > key.end() && adjoins(key, value);
+        if !(whole && key.holds_only_content()) {
+            return Self::key(key);
+        }
         Self {
-            end: if whole { value.end() } else { key.end() },
+            end: value.end(),
             ..Self::of(key)
+        }
+    }
+
+    /// A key alone.
+    pub fn key(key: Node<'_>) -> Self {
+        if key.holds_only_content() {
+            Self::of(key)
+        } else {
+            Self::before(key)
+        }
+    }
+
+    /// The place in front of a node: points, and shows nothing.
+    pub fn before(node: Node<'_>) -> Self {
+        Self {
+            end: node.start(),
+            ..Self::of(node)
         }
     }
 
@@ -51,69 +72,63 @@ impl Range {
     }
 }
 
+/// The value is a scalar, and nothing stands between it and its key: neither a comment nor an anchor nor a tag.
+fn adjoins(key: Node<'_>, value: Node<'_>) -> bool {
+    value.holds_only_content() && key.gap_to(value).is_some_and(|gap| is_bare(gap, ":|>-+"))
+}
+
+/// Only blanks and these characters. A `-` that ends a gap belongs to it as little as a `#` would.
+fn is_bare(gap: &str, marks: &str) -> bool {
+    gap.chars().all(|c| c.is_whitespace() || marks.contains(c))
+}
+
 /// Where an entry of a list with `name` and `value` is written: from the one that stands first to the end of the
-/// other, when nothing but blanks and punctuation stands between them, else the value alone. So the range never holds
-/// the text of another setting.
-pub(super) fn named(text: &str, entry: Node<'_>) -> Option<Range> {
+/// other, when both are written out and nothing but blanks and punctuation stands around them, else the value alone,
+/// else the name. So the range never holds the text of another setting, a comment, or the name of an anchor.
+pub(super) fn named(entry: Node<'_>) -> Option<Range> {
     let name = entry.pair("name")?;
-    let Some(value) = entry.pair("value") else {
-        return Some(Range::pair(name.0, name.1));
+    let name_alone = || {
+        let (key, value) = name;
+        if key.holds_only_content() && adjoins(key, value) {
+            return Range {
+                end: value.end(),
+                ..Range::of(key)
+            };
+        }
+        if value.holds_only_content() {
+            Range::of(value)
+        } else {
+            Range::before(value)
+        }
     };
+    let Some(value) = entry.pair("value") else {
+        return Some(name_alone());
+    };
+    if !value.0.holds_only_content() || !value.1.holds_only_content() {
+        return Some(name_alone());
+    }
+    if !adjoins(value.0, value.1) {
+        return Some(Range::of(value.1));
+    }
     let (first, second) = if name.0.start() < value.0.start() {
         (name, value)
     } else {
         (value, name)
     };
-    let between = text.get(first.1.end()..second.0.start()).unwrap_or("?");
-    let adjacent = between.matches('\n').count() <= 1
-        && between
-            .chars()
-            .all(|c| c.is_whitespace() || matches!(c, ',' | '"' | '\''))
-        && first.1.end() > first.0.start();
-    let end = |(key, value): (Node<'_>, Node<'_>)| value.end().max(key.end());
-    Some(if adjacent {
-        Range {
-            end: end(second),
-            ..Range::of(first.0)
-        }
+    let clean = name.0.holds_only_content() && adjoins(name.0, name.1);
+    let beside = first
+        .1
+        .gap_to(second.0)
+        .is_some_and(|gap| gap.matches('\n').count() <= 1 && is_bare(gap, ","));
+    let (from, to) = if clean && beside {
+        (first.0, second.1)
     } else {
-        Range {
-            end: end(value),
-            ..Range::of(value.0)
-        }
-    })
-}
-
-/// Where `NAME=` is written inside the scalar `node`, given its `nth` occurrence (from 0) in the scalar's content.
-/// Indentation and folding may part content and source, an occurrence in one is an occurrence in the other. The range
-/// holds the value only where it is written exactly as `verbatim`.
-pub(super) fn assignment(
-    text: &str,
-    node: Node<'_>,
-    name: &str,
-    nth: usize,
-    verbatim: Option<&str>,
-) -> Range {
-    let source = text.get(node.start()..node.end()).unwrap_or_default();
-    let key = format!("{name}=");
-    let Some((at, _)) = source.match_indices(&key).nth(nth) else {
-        return Range {
-            end: node.start(),
-            ..Range::of(node)
-        };
+        value
     };
-    let start = node.start() + at;
-    let whole = verbatim
-        .filter(|v| source[at..].starts_with(v) && v.starts_with(&key) && !v.contains('\n'));
-    let end = start + whole.map_or(name.len(), str::len);
-    let lines = source[..at].bytes().filter(|&b| b == b'\n').count();
-    Range {
-        start,
-        end,
-        line: node
-            .line()
-            .saturating_add(u32::try_from(lines).unwrap_or(u32::MAX)),
-    }
+    Some(Range {
+        end: to.end(),
+        ..Range::of(from)
+    })
 }
 
 #[cfg(test)]
@@ -124,7 +139,7 @@ mod tests {
     fn shown(text: &str) -> String {
         let tree = Tree::parse(text, 0, 1).unwrap();
         let entry = tree.roots().next().unwrap().items().next().unwrap();
-        let range = named(text, entry).unwrap();
+        let range = named(entry).unwrap();
         text[range.start..range.end].to_owned()
     }
 
@@ -143,5 +158,39 @@ mod tests {
             shown("- name: A\n  valueFrom: {secretKeyRef: {name: s}}\n"),
             "name: A"
         );
+    }
+
+    #[test]
+    fn comments_anchors_and_tags_are_never_shown() {
+        for (text, expected) in [
+            ("- name: A\n  value: # token\n    x\n", "x"),
+            ("- name: A\n  value:\n    # token\n    x\n", "x"),
+            ("- name: # token\n    A\n  value: x\n", "value: x"),
+            ("- {name: A, value: # token\n x}\n", "x"),
+            ("- {name: A, # token\n value: x}\n", "value: x"),
+            ("- name: A\n  value: &token x\n", "x"),
+            ("- name: &token A\n  value: x\n", "value: x"),
+            ("- name: A\n  value: !token x\n", "x"),
+            ("- name: A\n  value: >- # token\n    x\n", "x"),
+            (
+                "- name: A\n  value: |\n    x\n  # token\n",
+                "name: A\n  value: |\n    x",
+            ),
+            ("- &token {name: A, value: x}\n", "name: A, value: x"),
+            ("- !token {&token name: A, value: x}\n", "name: A, value: x"),
+        ] {
+            let shown = shown(text);
+            assert!(!shown.contains("token"), "{text:?} shows {shown:?}");
+            assert_eq!(shown.trim_end(), expected, "{text:?}");
+        }
+        let aliased = "x: &token y\nl:\n- {name: A, value: *token}\n- {name: *token, value: z}\n";
+        let tree = Tree::parse(aliased, 0, 1).unwrap();
+        let list = tree.roots().next().unwrap().get("l").unwrap();
+        let shown: Vec<&str> = list
+            .items()
+            .map(|e| named(e).unwrap())
+            .map(|r| &aliased[r.start..r.end])
+            .collect();
+        assert_eq!(shown, ["name: A", "value: z"]);
     }
 }

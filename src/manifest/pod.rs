@@ -5,7 +5,7 @@ use super::place::Range;
 use super::workload::Reach;
 use super::yaml::Node;
 use crate::sanitise;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Longest name that is kept; Kubernetes allows 253.
 pub(super) const NAME_CAP: usize = 300;
@@ -91,6 +91,7 @@ impl<'a> Pod<'a> {
     /// GPUs, RDMA resources and claims: all `resources` maps together, the later one wins.
     pub fn resources(&self) -> Resources {
         let mut out = Resources::default();
+        let mut seen = HashSet::new();
         let mut gpu_range = None;
         let mut rdma_range = None;
         for resources in &self.resources {
@@ -114,7 +115,7 @@ impl<'a> Pod<'a> {
             }
             let claims = resources.get("claims").into_iter().flat_map(Node::items);
             for name in claims.filter_map(|claim| claim.word_at(&["name"])) {
-                if !out.claims.iter().any(|c| c == name) {
+                if seen.insert(name) {
                     out.claims.push(name.to_owned());
                 }
             }
@@ -128,11 +129,14 @@ impl<'a> Pod<'a> {
     pub fn claims(&self, used: &[String], home: usize, all: &Companions<'_>) -> Claims {
         let mut out = Claims::default();
         let declared = self.in_spec(&["resourceClaims"]);
+        let mut by_name = HashMap::new();
+        for entry in declared.into_iter().flat_map(Node::items) {
+            if let Some(name) = entry.word_at(&["name"]) {
+                by_name.entry(name).or_insert(entry);
+            }
+        }
         for name in used {
-            let entry = declared
-                .into_iter()
-                .flat_map(Node::items)
-                .find(|c| c.word_at(&["name"]) == Some(name));
+            let entry = by_name.get(name.as_str());
             let template = entry.and_then(|e| {
                 e.word_at(&["resourceClaimTemplateName"])
                     .or_else(|| e.word_at(&["resourceClaimName"]))
@@ -236,13 +240,21 @@ impl<'a> Pod<'a> {
 
     /// The host's `/dev/infiniband` is mounted in the container.
     pub fn infiniband_hostpath(&self) -> bool {
-        self.mounts().filter_map(|m| self.volume(m)).any(|v| {
-            let path = v
-                .word_at(&["hostPath", "path"])
-                .unwrap_or_default()
-                .trim_end_matches('/');
+        let holds = |v: &Node<'_>| {
+            let path = v.word_at(&["hostPath", "path"]).unwrap_or_default();
+            let path = path.trim_end_matches('/');
             path == "/dev" || path == "/dev/infiniband" || path.starts_with("/dev/infiniband/")
-        })
+        };
+        let volumes = self.in_spec(&["volumes"]).into_iter().flat_map(Node::items);
+        let names: HashSet<&str> = volumes
+            .filter(holds)
+            .filter_map(|v| v.word_at(&["name"]))
+            .collect();
+        !names.is_empty()
+            && self.mounts().any(|m| {
+                m.word_at(&["name"])
+                    .is_some_and(|name| names.contains(name))
+            })
     }
 
     /// Annotation keys that attach secondary networks.

@@ -2,14 +2,15 @@
 
 use super::Inventory;
 use super::broken;
+use super::budget::{Budget, COMPONENT_LIMIT};
 use super::companion::Companions;
 use super::document::{self, DOCUMENT_LIMIT, Document, Part};
 use super::dynamo::{self, Graph};
+use super::launch::Module;
 use super::place::Range;
 use super::pod::{NAME_CAP, Pod};
 use super::podset;
 use super::roles;
-use super::start::Module;
 use super::worker::{self, Built, Scope};
 use super::workload::{Role, Worker, Workload};
 use super::yaml::{Node, Tree};
@@ -92,7 +93,8 @@ impl Reader {
                         helm |= broken::is_helm(document.text) && !quoted_helm(document.text)
                     }
                     Part::Companion => parsed.companions.push(document),
-                    Part::Subject if !counted && document.kind.is_some() => {}
+                    Part::Subject
+                        if !counted && document.kind.is_some_and(|k| !k.ends_with("List")) => {}
                     Part::Subject => match Tree::parse(document.text, document.base, document.line)
                     {
                         Ok(tree) => parsed.subjects.push(tree),
@@ -142,6 +144,8 @@ impl Reader {
     }
 
     fn build(&mut self, files: &[Arc<SourceFile>], parsed: Vec<Parsed<'_>>) {
+        let trees = parsed.iter().flat_map(|part| &part.subjects);
+        let budget = Budget::for_written(trees.map(Tree::written).sum());
         let mut companions = Companions::new(files);
         let mut objects = Vec::new();
         for part in &parsed {
@@ -167,6 +171,7 @@ impl Reader {
                     file: &files[*file],
                     home: *file,
                     companions: &companions,
+                    budget: &budget,
                 };
                 self.workload(*object, scope);
             }
@@ -223,19 +228,27 @@ impl Reader {
                 );
             }
         };
+        if !pods.is_empty() && !scope.budget.object(object.weight()) {
+            let message = format!(
+                "{kind} grows beyond all bounds through aliases, or too much was read before it; not read"
+            );
+            return self.error(&place(), message);
+        }
+        if pods.len() > COMPONENT_LIMIT {
+            let message = format!(
+                "{kind} with more than {COMPONENT_LIMIT} components; the first {COMPONENT_LIMIT} were read"
+            );
+            self.error(&place(), message);
+        }
         let framework = object.word_at(&["spec", "backendFramework"]);
         let mut built = Vec::new();
-        for pod in &pods {
+        for pod in pods.iter().take(COMPONENT_LIMIT) {
             if is_helper(pod) {
                 continue;
             }
             let one = worker::build(pod, framework, scope);
-            for what in &one.placeholders {
-                let message = format!(
-                    "{} of {}: unfilled placeholder, nothing is known of it; fill it in first (envsubst)",
-                    what, one.worker.name
-                );
-                self.note(place(), message);
+            for remark in &one.remarks {
+                self.note(place(), remark.clone());
             }
             if is_worker(pod, &one, dynamo) {
                 built.push(one);
@@ -323,10 +336,12 @@ fn assemble(
     roles::by_names(&mut workers);
     let single = kind != "DynamoGraphDeployment";
     let disaggregated = !mocker && (roles::is_disaggregated(&workers) || single && hands_on);
-    let range = object
-        .pairs()
-        .next()
-        .map_or(Range::of(object), |(k, v)| Range::pair(k, v));
+    // The first line of the object; its text is shown only where it is the one that begins every manifest.
+    let range = match object.pairs().next() {
+        Some((k, v)) if matches!(k.text(), Some("apiVersion" | "kind")) => Range::pair(k, v),
+        Some((k, _)) => Range::before(k),
+        None => Range::before(object),
+    };
     Workload {
         source: range.spot(scope.file),
         api_version: line(object.word_at(&["apiVersion"]).unwrap_or_default()),

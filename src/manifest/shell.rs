@@ -1,103 +1,50 @@
 //! Shell text to commands, as far as a manifest can say what a start script sets.
 //!
-//! No shell: nothing runs, nothing is looked up. It knows quotes, comments, heredocs, continuations, references and
-//! substitutions, because a setting in a comment or in an `echo` is no setting.
+//! No shell: nothing runs, nothing is looked up. It knows which commands may not run, and which run in a process of
+//! their own, because a setting in there never reaches what comes later.
 
-/// A part of a word.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Piece {
-    /// Written out.
-    Text(String),
-    /// `$NAME`, `${NAME}`, `${NAME:-default}`.
-    Variable {
-        /// The name.
-        name: String,
-        /// The text after `:-`.
-        default: Option<String>,
-    },
-    /// `$(NAME)`: Kubernetes replaces it before the shell runs, if the container has the variable.
-    Kubernetes(String),
-    /// `$(cmd)`, backquotes, arithmetic, and references that edit the value.
-    Computed,
-}
-
-/// A word of a command.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Word {
-    /// Its parts, quotes removed.
-    pub pieces: Vec<Piece>,
-    /// First byte in the script.
-    pub start: usize,
-    /// One past the last byte.
-    pub end: usize,
-}
-
-impl Word {
-    /// The word when it is written out in full.
-    pub fn plain(&self) -> Option<&str> {
-        match self.pieces.as_slice() {
-            [] => Some(""),
-            [Piece::Text(text)] => Some(text),
-            _ => None,
-        }
-    }
-
-    /// The written-out text that the word begins with.
-    pub fn head(&self) -> &str {
-        match self.pieces.first() {
-            Some(Piece::Text(text)) => text,
-            _ => "",
-        }
-    }
-
-    /// `NAME=rest`: the name, and the word without it.
-    pub fn assignment(&self) -> Option<(&str, Word)> {
-        let (name, rest) = self.head().split_once('=')?;
-        if !is_name(name) {
-            return None;
-        }
-        let mut pieces = Vec::with_capacity(self.pieces.len());
-        if !rest.is_empty() {
-            pieces.push(Piece::Text(rest.to_owned()));
-        }
-        pieces.extend_from_slice(&self.pieces[1..]);
-        Some((name, Word { pieces, ..*self }))
-    }
-}
+use super::lexer::{Heredoc, Lexer, Separator, Token};
+use super::word::{Piece, Word, kubernetes};
 
 /// One simple command.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Command {
     /// Its words, assignments included, keywords and redirections left out.
     pub words: Vec<Word>,
-    /// It may not run: inside `if`, `case`, a loop or a function, or after a test or `||`.
-    pub conditional: bool,
+    /// Whether it runs.
+    pub guard: Guard,
+    /// So many processes begin with it: subshells, pipelines, background jobs.
+    pub opens: u32,
+    /// So many of them end with it.
+    pub closes: u32,
+    /// First and last byte of the heredoc that it reads.
+    pub heredoc: Option<(usize, usize)>,
 }
 
-/// Could `text` be the name of a variable?
-pub(super) fn is_name(text: &str) -> bool {
-    !text.is_empty()
-        && !text.as_bytes()[0].is_ascii_digit()
-        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+/// Whether a command runs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Guard {
+    /// It does.
+    #[default]
+    Sure,
+    /// Only if the commands before it in this chain of `&&` succeed; what follows in the chain runs only then, too.
+    Chain(usize),
+    /// Inside `if`, `case`, a loop or a function, or after `||`.
+    Maybe,
 }
 
 /// The commands of a script, in order.
 pub(super) fn commands(script: &str) -> Vec<Command> {
-    let mut lexer = Lexer {
-        text: script,
-        at: 0,
-        heredocs: Vec::new(),
-    };
-    let mut out = Vec::new();
-    let mut nesting = Nesting::default();
+    let mut lexer = Lexer::new(script);
+    let mut grammar = Grammar::default();
     let mut words = Vec::new();
     loop {
         match lexer.token() {
             Token::Word(word) => words.push(word),
             Token::Break(separator) => {
-                nesting.close(&mut out, std::mem::take(&mut words), separator);
+                grammar.end_command(std::mem::take(&mut words), separator);
                 if separator == Separator::End {
-                    return out;
+                    return grammar.finish(&lexer.heredocs);
                 }
             }
         }
@@ -106,402 +53,206 @@ pub(super) fn commands(script: &str) -> Vec<Command> {
 
 /// One word per argument of an exec array: no shell, so only Kubernetes' own `$(NAME)` is a reference.
 pub(super) fn argument(text: &str) -> Word {
-    let mut pieces = Vec::new();
-    let mut rest = text;
-    while let Some(at) = rest.find("$(") {
-        let Some(close) = rest[at..].find(')') else {
-            break;
-        };
-        let name = &rest[at + 2..at + close];
-        let escaped = rest[..at].ends_with('$');
-        if is_name(name) && !escaped {
-            pieces.push(Piece::Text(rest[..at].to_owned()));
-            pieces.push(Piece::Kubernetes(name.to_owned()));
-        } else {
-            pieces.push(Piece::Text(rest[..at + close + 1].to_owned()));
-        }
-        rest = &rest[at + close + 1..];
-    }
-    pieces.push(Piece::Text(rest.to_owned()));
     Word {
-        pieces: join(pieces),
+        pieces: kubernetes(text),
         start: 0,
         end: text.len(),
     }
 }
 
-/// Neighbouring texts become one, empty ones go away.
-fn join(pieces: Vec<Piece>) -> Vec<Piece> {
-    let mut out: Vec<Piece> = Vec::with_capacity(pieces.len());
-    for piece in pieces {
-        match (out.last_mut(), piece) {
-            (Some(Piece::Text(before)), Piece::Text(text)) => before.push_str(&text),
-            (_, Piece::Text(text)) if text.is_empty() => {}
-            (_, piece) => out.push(piece),
-        }
-    }
-    out
+/// A construct that is open.
+struct Frame {
+    kind: Kind,
+    /// The first command in it.
+    start: usize,
+    /// It reads from a pipe, so it is a process of its own.
+    piped: bool,
+    /// What is in it may not run.
+    conditional: bool,
+    /// Where the list of commands began that it is a part of.
+    list: usize,
 }
 
-/// Which commands may not run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Parenthesis,
+    Brace,
+    Compound,
+}
+
+/// Commands that hardly fail: what is tied to them by `&&` runs.
+const HARMLESS: [&str; 12] = [
+    ":", "true", "echo", "printf", "export", "set", "unset", "ulimit", "cd", "mkdir", "sleep",
+    "wait",
+];
+
+/// Nothing but assignments of known values, or a command that hardly fails.
+fn is_harmless(words: &[Word]) -> bool {
+    let command = words.iter().find(|w| w.assignment().is_none());
+    command.is_none_or(|w| w.plain().is_some_and(|w| HARMLESS.contains(&w)))
+        && !(words.iter().flat_map(|w| &w.pieces))
+            .any(|piece| matches!(piece, Piece::Computed | Piece::Kubernetes(_)))
+}
+
 #[derive(Default)]
-struct Nesting {
-    depth: usize,
-    /// The next command runs only if the last one said so.
-    guarded: bool,
-    /// A function's `(` and `)` were just seen.
+struct Grammar {
+    out: Vec<Command>,
+    /// The segment of each command, for its heredoc.
+    segments: Vec<usize>,
+    segment: usize,
+    open: Vec<Frame>,
+    /// How many open constructs are conditional.
+    conditions: usize,
+    guard: Guard,
+    chain: usize,
+    /// The last mark was a `|`.
+    piped: bool,
+    /// A function's name was just seen: the `{` that follows holds its body.
     function: bool,
+    /// The last mark was a `(`.
+    opened: bool,
+    /// The last mark was a `)`.
+    closed: bool,
+    /// The first command of the list that `&` would send to the background.
+    list: usize,
 }
 
-impl Nesting {
-    fn close(&mut self, out: &mut Vec<Command>, mut words: Vec<Word>, separator: Separator) {
-        while let Some(first) = words.first().and_then(Word::plain) {
+impl Grammar {
+    /// A command with the mark that ends it.
+    fn end_command(&mut self, mut words: Vec<Word>, separator: Separator) {
+        let guard = self.guard;
+        let blank = words.is_empty();
+        let pipe = separator == Separator::Pipe;
+        let (mut negated, mut named, mut skipped) = (false, blank && self.function, 0);
+        // A construct that ended here takes the mark: `{ .. } | cat`, `done | cat`.
+        let mut ended: Option<Frame> = None;
+        while let Some(first) = words.get(skipped).and_then(Word::plain) {
             match first {
-                "if" | "while" | "until" | "for" | "case" | "select" | "function" => {
-                    self.depth += 1;
-                    if matches!(first, "for" | "case" | "select" | "function") {
-                        words.clear();
-                        break;
-                    }
-                }
-                "fi" | "done" | "esac" => self.depth = self.depth.saturating_sub(1),
-                "{" if self.function => self.depth += 1,
-                "}" => self.depth = self.depth.saturating_sub(1),
-                "then" | "else" | "elif" | "do" | "!" | "{" => {}
-                _ => break,
-            }
-            self.function = false;
-            words.remove(0);
-        }
-        let test = matches!(
-            words.first().and_then(Word::plain),
-            Some("[" | "[[" | "test" | "grep" | "command" | "which")
-        );
-        let was_guarded = self.guarded;
-        self.guarded = match separator {
-            Separator::Or => true,
-            Separator::And => was_guarded || test,
-            _ => false,
-        };
-        if separator == Separator::Close {
-            self.function = words.is_empty();
-        }
-        if !words.is_empty() {
-            out.push(Command {
-                words,
-                conditional: self.depth > 0 || was_guarded,
-            });
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Separator {
-    Line,
-    And,
-    Or,
-    Open,
-    Close,
-    End,
-}
-
-enum Token {
-    Word(Word),
-    Break(Separator),
-}
-
-struct Lexer<'t> {
-    text: &'t str,
-    at: usize,
-    /// Delimiters of heredocs whose bodies begin on the next line.
-    heredocs: Vec<String>,
-}
-
-impl Lexer<'_> {
-    fn rest(&self) -> &str {
-        &self.text[self.at..]
-    }
-
-    fn peek(&self) -> Option<char> {
-        self.rest().chars().next()
-    }
-
-    fn skip(&mut self, c: char) {
-        self.at += c.len_utf8();
-    }
-
-    fn token(&mut self) -> Token {
-        loop {
-            let Some(c) = self.peek() else {
-                return Token::Break(Separator::End);
-            };
-            match c {
-                ' ' | '\t' | '\r' => self.skip(c),
-                '\\' => {
-                    // A continuation; also `\ ` as a folded scalar makes of one, where the shell would see a blank.
-                    match self.rest().chars().nth(1) {
-                        Some(n) if n.is_whitespace() => self.at += 1 + n.len_utf8(),
-                        None => self.at += 1,
-                        Some(_) => return Token::Word(self.word()),
-                    }
-                }
-                '#' => self.at += self.rest().find('\n').unwrap_or(self.rest().len()),
-                '\n' => {
-                    self.skip(c);
-                    self.skip_heredocs();
-                    return Token::Break(Separator::Line);
-                }
-                ';' => return self.separate(c, Separator::Line),
-                '&' if self.rest().starts_with("&>") => {
-                    self.at += 2;
-                    self.redirect();
-                }
-                '&' => return self.separate(c, Separator::And),
-                '|' => return self.separate(c, Separator::Or),
-                '(' => return self.separate(c, Separator::Open),
-                ')' => return self.separate(c, Separator::Close),
-                '<' | '>' => self.redirect(),
-                _ => {
-                    let word = self.word();
-                    let number = word
-                        .plain()
-                        .is_some_and(|w| !w.is_empty() && w.bytes().all(|b| b.is_ascii_digit()));
-                    // `2>` and its like: the digit belongs to the redirection.
-                    if !(number && self.rest().starts_with(['<', '>'])) {
-                        return Token::Word(word);
-                    }
-                }
-            }
-        }
-    }
-
-    /// `;`, `&` and `|` alone end a command; doubled, `&` and `|` also guard the next one.
-    fn separate(&mut self, c: char, doubled: Separator) -> Token {
-        self.skip(c);
-        let twice = self.peek() == Some(c) && !matches!(c, '(' | ')');
-        if twice {
-            self.skip(c);
-        }
-        let single = matches!(c, '&' | '|') && !twice;
-        Token::Break(if single { Separator::Line } else { doubled })
-    }
-
-    fn redirect(&mut self) {
-        let operator =
-            self.rest().len() - self.rest().trim_start_matches(['<', '>', '&', '|']).len();
-        let symbol = &self.text[self.at..self.at + operator];
-        let heredoc = symbol == "<<";
-        self.at += operator;
-        if heredoc && self.peek() == Some('-') {
-            self.at += 1;
-        }
-        while matches!(self.peek(), Some(' ' | '\t')) {
-            self.at += 1;
-        }
-        // `<(cmd)` and `>(cmd)` are read as a subshell.
-        if matches!(self.peek(), None | Some('\n' | '(' | ')' | ';')) {
-            return;
-        }
-        let before = self.at;
-        let target = self.word();
-        if heredoc {
-            let delimiter = target
-                .plain()
-                .map_or_else(|| self.text[before..self.at].to_owned(), str::to_owned);
-            self.heredocs.push(delimiter);
-        }
-        if self.at == before {
-            self.at += self.peek().map_or(0, char::len_utf8);
-        }
-    }
-
-    fn skip_heredocs(&mut self) {
-        for delimiter in std::mem::take(&mut self.heredocs) {
-            loop {
-                let rest = self.rest();
-                if rest.is_empty() {
-                    return;
-                }
-                let line = rest.split('\n').next().unwrap_or_default();
-                let ends = line.trim() == delimiter;
-                self.at += (line.len() + 1).min(rest.len());
-                if ends {
+                "if" | "while" | "until" => self.enter(Kind::Compound, true),
+                "for" | "case" | "select" => {
+                    self.enter(Kind::Compound, true);
+                    skipped = words.len();
                     break;
                 }
+                "function" => {
+                    // Its name is no command.
+                    skipped = (skipped + 2).min(words.len());
+                    (self.function, named) = (true, true);
+                    continue;
+                }
+                "fi" | "done" | "esac" => ended = self.leave(Kind::Compound).or(ended),
+                "{" => self.enter(Kind::Brace, self.function),
+                "}" => ended = self.leave(Kind::Brace).or(ended),
+                "!" => negated = true,
+                "then" | "else" | "elif" | "do" => {}
+                _ => break,
             }
+            (self.function, named) = (false, false);
+            skipped += 1;
         }
+        words.drain(..skipped);
+        let harmless = !negated
+            && !self.closed
+            && is_harmless(&words)
+            && (ended.is_none() || !words.is_empty());
+        if let Some(frame) = ended
+            && (pipe || frame.piped)
+        {
+            self.isolate(frame.start);
+        }
+        if !words.is_empty() {
+            let isolated = u32::from(pipe || self.piped);
+            self.segments.push(self.segment);
+            self.out.push(Command {
+                words,
+                guard: if self.conditions > 0 {
+                    Guard::Maybe
+                } else {
+                    guard
+                },
+                opens: isolated,
+                closes: isolated,
+                heredoc: None,
+            });
+        }
+        self.segment += 1;
+        self.function = named && separator == Separator::Line;
+        self.mark(separator, harmless, blank);
     }
 
-    fn word(&mut self) -> Word {
-        let start = self.at;
-        let mut pieces = Vec::new();
-        let mut text = String::new();
-        while let Some(c) = self.peek() {
-            match c {
-                ' ' | '\t' | '\r' | '\n' | ';' | '&' | '|' | '(' | ')' | '<' | '>' => break,
-                '\'' => {
-                    let body = &self.rest()[1..];
-                    let end = body.find('\'').unwrap_or(body.len());
-                    text.push_str(&body[..end]);
-                    self.at += (end + 2).min(self.rest().len());
-                }
-                '"' => {
-                    self.skip(c);
-                    self.double_quoted(&mut pieces, &mut text);
-                }
-                '\\' => {
-                    self.skip(c);
-                    if let Some(next) = self.peek() {
-                        self.skip(next);
-                        if next != '\n' {
-                            text.push(next);
-                        }
-                    }
-                }
-                '$' | '`' => self.expansion(&mut pieces, &mut text),
-                _ => {
-                    self.skip(c);
-                    text.push(c);
+    /// What a mark means for the next command.
+    fn mark(&mut self, separator: Separator, harmless: bool, blank: bool) {
+        let opened = std::mem::replace(&mut self.opened, separator == Separator::Open);
+        match separator {
+            Separator::Open => self.enter(Kind::Parenthesis, false),
+            Separator::Close => {
+                if let Some(frame) = self.leave(Kind::Parenthesis) {
+                    self.isolate(frame.start);
+                    self.function = opened && blank;
                 }
             }
-        }
-        pieces.push(Piece::Text(text));
-        Word {
-            pieces: join(pieces),
-            start,
-            end: self.at,
-        }
-    }
-
-    fn double_quoted(&mut self, pieces: &mut Vec<Piece>, text: &mut String) {
-        while let Some(c) = self.peek() {
-            match c {
-                '"' => {
-                    self.skip(c);
-                    return;
-                }
-                '\\' => {
-                    self.skip(c);
-                    if let Some(next) = self.peek() {
-                        self.skip(next);
-                        if !matches!(next, '"' | '\\' | '$' | '`' | '\n') {
-                            text.push('\\');
-                        }
-                        if next != '\n' {
-                            text.push(next);
-                        }
-                    }
-                }
-                '$' | '`' => self.expansion(pieces, text),
-                _ => {
-                    self.skip(c);
-                    text.push(c);
-                }
-            }
-        }
-    }
-
-    /// What begins with `$` or a backquote.
-    fn expansion(&mut self, pieces: &mut Vec<Piece>, text: &mut String) {
-        let rest = &self.text[self.at..];
-        let (piece, length) = expansion_at(rest);
-        self.at += length;
-        match piece {
-            Some(piece) => {
-                pieces.push(Piece::Text(std::mem::take(text)));
-                pieces.push(piece);
-            }
-            None => text.push_str(&rest[..length]),
-        }
-    }
-}
-
-/// The piece at the beginning of `rest`, and its length in bytes. No piece: a lone `$`.
-fn expansion_at(rest: &str) -> (Option<Piece>, usize) {
-    if let Some(body) = rest.strip_prefix('`') {
-        return (
-            Some(Piece::Computed),
-            body.find('`').map_or(rest.len(), |n| n + 2),
-        );
-    }
-    if rest.starts_with("$(") {
-        let length = 1 + parenthesised(&rest[1..]);
-        let inner = rest.get(2..length.saturating_sub(1)).unwrap_or_default();
-        let piece = if is_name(inner) {
-            Piece::Kubernetes(inner.to_owned())
-        } else {
-            Piece::Computed
-        };
-        return (Some(piece), length);
-    }
-    if let Some(body) = rest.strip_prefix("${") {
-        let Some(close) = body.find('}') else {
-            return (Some(Piece::Computed), rest.len());
-        };
-        let inner = &body[..close];
-        let name_end = inner
-            .find(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
-            .unwrap_or(inner.len());
-        let (name, operator) = inner.split_at(name_end);
-        let default = [":-", ":=", "-", "="]
-            .iter()
-            .find_map(|o| operator.strip_prefix(o));
-        let known = is_name(name)
-            && (operator.is_empty() || default.is_some() || operator.starts_with(":?"));
-        let piece = if known {
-            Piece::Variable {
-                name: name.to_owned(),
-                default: default.map(|d| d.trim_matches('"').to_owned()),
-            }
-        } else {
-            Piece::Computed
-        };
-        return (Some(piece), close + 3);
-    }
-    let name: &str = &rest[1..];
-    let length = name
-        .find(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
-        .unwrap_or(name.len());
-    if is_name(&name[..length]) {
-        return (
-            Some(Piece::Variable {
-                name: name[..length].to_owned(),
-                default: None,
-            }),
-            length + 1,
-        );
-    }
-    match name.chars().next() {
-        Some(c) if c.is_ascii_digit() || matches!(c, '@' | '*' | '#' | '?' | '$' | '!' | '-') => {
-            (Some(Piece::Computed), 2)
-        }
-        _ => (None, 1),
-    }
-}
-
-/// Length of a `(...)` with everything in it, quotes respected.
-fn parenthesised(text: &str) -> usize {
-    let (mut depth, mut quote, mut escaped) = (0usize, None, false);
-    for (at, c) in text.char_indices() {
-        if escaped {
-            escaped = false;
-            continue;
-        }
-        match (quote, c) {
-            (None | Some('"'), '\\') => escaped = true,
-            (None, '\'' | '"') => quote = Some(c),
-            (Some(q), c) if q == c => quote = None,
-            (None, '(') => depth += 1,
-            (None, ')') => {
-                depth -= 1;
-                if depth == 0 {
-                    return at + 1;
-                }
-            }
+            Separator::Background => self.isolate(self.list),
             _ => {}
         }
+        self.closed = separator == Separator::Close;
+        self.guard = match (separator, self.guard) {
+            (Separator::Or, _) => Guard::Maybe,
+            (Separator::And, Guard::Sure) if !harmless => {
+                self.chain += 1;
+                Guard::Chain(self.chain)
+            }
+            (Separator::And | Separator::Open | Separator::Pipe | Separator::Close, guard) => guard,
+            _ => Guard::Sure,
+        };
+        self.piped = separator == Separator::Pipe;
+        if matches!(separator, Separator::Line | Separator::Background) {
+            self.list = self.out.len();
+        }
     }
-    text.len()
+
+    fn enter(&mut self, kind: Kind, conditional: bool) {
+        let conditional = conditional || self.guard != Guard::Sure;
+        self.conditions += usize::from(conditional);
+        self.open.push(Frame {
+            kind,
+            start: self.out.len(),
+            piped: std::mem::take(&mut self.piped),
+            conditional,
+            list: std::mem::replace(&mut self.list, self.out.len()),
+        });
+    }
+
+    /// Leaves the innermost construct, if it is of this kind. Keywords out of place say nothing.
+    fn leave(&mut self, kind: Kind) -> Option<Frame> {
+        let frame = self.open.pop_if(|frame| frame.kind == kind)?;
+        self.conditions -= usize::from(frame.conditional);
+        self.list = frame.list;
+        Some(frame)
+    }
+
+    /// Everything since `start` ran in a process of its own.
+    fn isolate(&mut self, start: usize) {
+        if start < self.out.len() {
+            self.out[start].opens += 1;
+            if let Some(last) = self.out.last_mut() {
+                last.closes += 1;
+            }
+        }
+    }
+
+    /// The commands, each with the heredoc that it reads.
+    fn finish(mut self, heredocs: &[Heredoc]) -> Vec<Command> {
+        let mut at = 0;
+        for heredoc in heredocs {
+            while self.segments.get(at).is_some_and(|s| *s < heredoc.segment) {
+                at += 1;
+            }
+            if self.segments.get(at) == Some(&heredoc.segment) {
+                self.out[at].heredoc = Some((heredoc.start, heredoc.end));
+            }
+        }
+        self.out
+    }
 }
 
 #[cfg(test)]
@@ -557,50 +308,99 @@ mod tests {
     #[test]
     fn references() {
         let words = &commands("a $X ${Y:-d} $(Z) \"$(cmd \")\" x)\" `c` $1 100$")[0].words;
-        let of = |n: usize| words[n].pieces[0].clone();
-        assert_eq!(
-            of(1),
-            Piece::Variable {
-                name: "X".into(),
-                default: None
-            }
-        );
-        assert_eq!(
-            of(2),
-            Piece::Variable {
-                name: "Y".into(),
-                default: Some("d".into())
-            }
-        );
-        assert_eq!(of(3), Piece::Kubernetes("Z".into()));
-        assert_eq!(
-            (of(4), of(5), of(6)),
-            (Piece::Computed, Piece::Computed, Piece::Computed)
-        );
+        assert_eq!(words[3].pieces, [Piece::Kubernetes("Z".into())]);
+        for computed in &words[4..7] {
+            assert_eq!(computed.pieces, [Piece::Computed]);
+        }
         assert_eq!(words[7].plain(), Some("100$"));
         assert_eq!(words.len(), 8);
     }
 
+    /// The commands that begin with `export`, by the name that they set.
+    fn exports(script: &str) -> Vec<(String, Command)> {
+        commands(script)
+            .into_iter()
+            .filter(|c| c.words[0].plain() == Some("export"))
+            .map(|c| (c.words[1].plain().unwrap_or_default().to_owned(), c))
+            .collect()
+    }
+
     #[test]
     fn what_may_not_run_is_conditional() {
-        let script = "export A=1\nif [ x ]; then\n export B=1\nfi\nexport C=1\n[ x ] && export D=1\nf() {\n export E=1\n}\n\
-                      ulimit -l unlimited && export F=1\nfalse || export G=1\n";
-        let conditional: Vec<bool> = commands(script)
+        let script = "export A\nif [ x ]; then\n export b\nfi\nexport C\n[ x ] && export d\nf() {\n export e\n}\n\
+                      ulimit -l unlimited && export F\nfalse || export g\nexport H\nfunction f { export i; }\nexport J\n\
+                      function f() {\nexport k\n}\nexport L\ng()\n{\nexport m\n}\nexport N; case $x in a) export o;; *) export p;; \
+                      esac; export Q; false && { export r; export s; }; export T; ! true && export u; (false) && export v\n\
+                      { export W; }; X=$(false) && export y; nvidia-smi -L && export z; cd / && export A";
+        for (name, command) in exports(script) {
+            let sure = command.guard == Guard::Sure;
+            assert_eq!(
+                sure,
+                name.chars().all(char::is_uppercase),
+                "{name}: {command:?}"
+            );
+        }
+        let chain = exports("a && export A && export B; b && export C");
+        assert_eq!(chain[0].1.guard, chain[1].1.guard);
+        assert_ne!(chain[1].1.guard, chain[2].1.guard);
+    }
+
+    #[test]
+    fn processes_of_their_own() {
+        let script = "export A\n(export b; export c); export D\nexport e | cat\ncat | export f; export G\nexport h & export I\n\
+                      { export j; export k; } | cat; { export L; }\nx | while read y; do export m; done; export N\n\
+                      export o && x & export P; if x; then export q; fi & export R; ( (export s) ); export T >x 2>&1\n\
+                      while x; do export U; done < f";
+        let mut depth = 0;
+        for command in commands(script) {
+            depth += command.opens;
+            if let Some(name) = command.words.get(1).and_then(Word::plain)
+                && command.words[0].plain() == Some("export")
+            {
+                assert_eq!(depth == 0, name.chars().all(char::is_uppercase), "{name}");
+            }
+            depth -= command.closes;
+        }
+        assert_eq!(depth, 0);
+    }
+
+    #[test]
+    fn heredocs_belong_to_their_commands() {
+        let script = "cat <<A; bash <<'B' && x\na\nA\nb\nB\ny\n";
+        let found: Vec<_> = commands(script)
             .iter()
-            .filter(|c| c.words[0].plain() == Some("export"))
-            .map(|c| c.conditional)
+            .map(|c| {
+                (
+                    c.words[0].plain().unwrap().to_owned(),
+                    c.heredoc.map(|(a, b)| &script[a..b]),
+                )
+            })
             .collect();
-        assert_eq!(conditional, [false, true, false, true, true, false, true]);
+        let expected = [
+            ("cat", Some("a\n")),
+            ("bash", Some("b\n")),
+            ("x", None),
+            ("y", None),
+        ];
+        assert_eq!(found, expected.map(|(name, text)| (name.to_owned(), text)));
     }
 
     proptest! {
         #[test]
         fn any_script_ends(script in "\\PC{0,120}|[a-zA-Z=$(){}`'\"\\\\<>&|;# \n]{0,120}") {
+            let mut depth = 0i64;
             for command in commands(&script) {
+                depth += i64::from(command.opens);
+                prop_assert!(depth >= i64::from(command.closes));
+                depth -= i64::from(command.closes);
+                if let Some((start, end)) = command.heredoc {
+                    prop_assert!(script.get(start..end).is_some());
+                }
                 for word in &command.words {
                     prop_assert!(script.get(word.start..word.end).is_some());
                 }
             }
+            prop_assert_eq!(depth, 0);
             argument(&script);
         }
     }

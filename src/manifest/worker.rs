@@ -1,15 +1,18 @@
 //! One pod template becomes one worker.
 
+use super::budget::Budget;
 use super::companion::Companions;
 use super::env::{self, Env};
 use super::flags::{self, Flag, Flags};
 use super::kv_transfer::{self, Config};
+use super::launch::Module;
 use super::place::Range;
 use super::pod::{self, NAME_CAP, Pod};
 use super::roles;
-use super::start::{self, Module};
-use super::workload::{Engine, EnvEntry, EnvValue, Role, UnknownVariable, Worker};
-use super::yaml::{Node, Tree};
+use super::start::{self, Start};
+use super::word::is_name;
+use super::workload::{Engine, EnvEntry, EnvValue, Role, UNRECOGNISED, UnknownVariable, Worker};
+use super::yaml::Tree;
 use crate::catalogue;
 use crate::sanitise;
 use crate::source::SourceFile;
@@ -18,6 +21,9 @@ use std::sync::Arc;
 
 /// Longest value that is kept, in characters. It is judged as it is, and made safe where it is shown.
 const VALUE_CAP: usize = 64 << 10;
+
+/// More variables with a reserved prefix that nobody knows are not kept.
+const UNKNOWN_LIMIT: usize = 100;
 
 /// The file that a pod template was read from, and everything it may refer to.
 #[derive(Clone, Copy)]
@@ -28,6 +34,8 @@ pub(super) struct Scope<'a, 't> {
     pub home: usize,
     /// ConfigMaps, claim templates, ComputeDomains.
     pub companions: &'a Companions<'t>,
+    /// What may still be read.
+    pub budget: &'a Budget,
 }
 
 /// A worker, and what the workload has to know beside it.
@@ -43,23 +51,23 @@ pub(super) struct Built {
     pub pulls_together: bool,
     /// Required `podAntiAffinity` on the host name.
     pub pushes_apart: bool,
-    /// Parts that are placeholders, with what stands there.
-    pub placeholders: Vec<String>,
+    /// What could not be read, for a note each.
+    pub remarks: Vec<String>,
 }
 
 /// Reads a pod template.
 pub(super) fn build(pod: &Pod<'_>, framework: Option<&str>, scope: Scope<'_, '_>) -> Built {
     let mut env = Env::default();
     if let Some((level, list)) = pod.env_from {
-        env.apply_from(list, level, scope.home, scope.companions);
+        env.apply_from(list, level, scope.home, scope.companions, scope.budget);
     }
     for (level, list) in &pod.env {
-        env.apply(*list, level, scope.file, scope.home, scope.companions);
+        env.apply(*list, level, scope.home, scope.companions, scope.budget);
     }
-    let start = pod
-        .container
-        .map(|c| start::read(c, &scope.file.text, &mut env))
-        .unwrap_or_default();
+    let (start, env) = match pod.container {
+        Some(container) => start::read(container, env),
+        None => (Start::default(), env),
+    };
     let engine = match start.module {
         Some(Module::Engine(engine)) => Some(engine),
         Some(Module::Mocker | Module::Other) => None,
@@ -82,7 +90,7 @@ pub(super) fn build(pod: &Pod<'_>, framework: Option<&str>, scope: Scope<'_, '_>
     let caps_add = pod.capabilities();
     let infiniband_hostpath = pod.infiniband_hostpath();
     let host_network = pod.host("hostNetwork");
-    let (kept, unknown) = catalogued(&env, scope.file);
+    let (kept, unknown) = catalogued(&env, scope);
     let worker = Worker {
         name: sanitise::line(&pod.name, NAME_CAP),
         spot: pod.range.spot(scope.file),
@@ -121,13 +129,26 @@ pub(super) fn build(pod: &Pod<'_>, framework: Option<&str>, scope: Scope<'_, '_>
         kv_transfer,
         flags: reported(&start.flags, &config),
     };
+    let mut remarks = placeholders(pod);
+    if env.is_cut() {
+        remarks.push(
+            "the environment: too many variables in this run, the rest was not read".to_owned(),
+        );
+    }
+    if start.unread {
+        remarks
+            .push("the start script: too long or too deep, what it sets is not known".to_owned());
+    }
+    for remark in &mut remarks {
+        *remark = format!("{remark} (worker {})", worker.name);
+    }
     Built {
         worker,
         module: start.module,
         hands_on,
         pulls_together: pod.pulls_together(),
         pushes_apart: pod.pushes_apart(),
-        placeholders: placeholders(pod),
+        remarks,
     }
 }
 
@@ -161,30 +182,52 @@ fn config<'b>(pod: &Pod<'_>, flags: &Flags, scope: Scope<'b, '_>) -> Config<'b> 
     else {
         return Config::None;
     };
-    let missing = |what: &str| Config::Missing(format!("--{name} {}", sanitise::line(what, 200)));
+    let missing = |what: &str| Config::Missing(format!("--{name}{what}"));
+    let read = |path: &str| {
+        let text = pod.mounted_file(path, scope.home, scope.companions);
+        text.map(|text| Tree::parse(text, 0, 1))
+    };
     match flag {
-        Flag::Text(path) => {
-            let text = pod.mounted_file(path, scope.home, scope.companions);
-            match text.map(|text| Tree::parse(text, 0, 1)) {
+        Flag::Text(path) | Flag::Foreign(path) => {
+            let shown = match flag {
+                Flag::Text(path) if is_bare_path(path) => format!(" {path}"),
+                _ => String::new(),
+            };
+            match read(path) {
                 Some(Ok(tree)) => Config::Read(tree),
-                Some(Err(e)) => missing(&format!("{path}: not valid YAML: {e}")),
-                None => missing(&format!("{path}: not in the input")),
+                Some(Err(e)) => missing(&format!("{shown}: not valid YAML: {e}")),
+                None => missing(&format!("{shown}: not in the input")),
             }
         }
-        Flag::Unresolved(text) => missing(&format!("{text}: known only at start")),
+        Flag::Unresolved(reference) if reference.is_empty() => missing(": known only at start"),
+        Flag::Unresolved(reference) => missing(&format!(" {reference}: known only at start")),
         Flag::Present => Config::None,
     }
+}
+
+/// A path and nothing else: a URL may carry a password, and JSON a token.
+fn is_bare_path(text: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '-' | '_');
+    let named = text.starts_with(['/', '.'])
+        || [".yaml", ".yml", ".json"]
+            .iter()
+            .any(|end| text.ends_with(end));
+    (1..=200).contains(&text.len()) && named && text.chars().all(plain)
 }
 
 /// The catalogued part of an environment, and names under a reserved prefix that nobody knows.
 fn catalogued(
     env: &Env,
-    file: &Arc<SourceFile>,
+    scope: Scope<'_, '_>,
 ) -> (BTreeMap<&'static str, EnvEntry>, Vec<UnknownVariable>) {
+    let file = scope.file;
     let (mut kept, mut unknown) = (BTreeMap::new(), Vec::new());
     for (name, setting) in env.all() {
         if let Some(variable) = catalogue::find(name) {
             let value = match &setting.value {
+                env::Value::Text(_) if setting.foreign => EnvValue::Dynamic,
+                env::Value::Text(text) if !scope.budget.variable(text.len()) => EnvValue::Dynamic,
+                env::Value::Text(text) if is_several_lines(text) => EnvValue::Withheld,
                 env::Value::Text(text) if catalogue::withheld(variable, text) => EnvValue::Withheld,
                 env::Value::Text(text) => EnvValue::Literal(text.chars().take(VALUE_CAP).collect()),
                 env::Value::Elsewhere => EnvValue::ValueFrom,
@@ -201,15 +244,25 @@ fn catalogued(
             };
             kept.insert(variable.name, entry);
         } else if name.starts_with("UCX_") && !catalogue::ucx_name_known(name) {
-            let spot = name_only(setting.range, name, &file.text).spot(file);
-            unknown.push(UnknownVariable {
-                name: sanitise::line(name, NAME_CAP),
-                spot,
-            });
+            unknown.push((setting.range.start, name, setting.range));
         }
     }
-    unknown.sort_by_key(|u| u.spot.start);
-    (kept, unknown)
+    unknown.sort_unstable_by_key(|(start, name, _)| (*start, *name));
+    unknown.truncate(UNKNOWN_LIMIT);
+    let unknown = unknown.into_iter().map(|(_, name, range)| UnknownVariable {
+        name: sanitise::line(name, NAME_CAP),
+        spot: name_only(range, name, &file.text).spot(file),
+    });
+    (kept, unknown.collect())
+}
+
+/// Several lines that are no JSON: no transport variable is written so, and a quote that ends too late makes such a
+/// value of whatever stands behind it.
+fn is_several_lines(text: &str) -> bool {
+    let text = text.trim();
+    text.contains('\n')
+        && !(text.starts_with(['{', '['])
+            && serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok())
 }
 
 /// The part of a range that ends with the name: the value is not for showing.
@@ -224,22 +277,32 @@ fn name_only(range: Range, name: &str, text: &str) -> Range {
 
 /// Flags that checks compare, from the command line or the configuration file.
 fn reported(flags: &Flags, config: &Config<'_>) -> BTreeMap<&'static str, String> {
+    // Numbers, names of devices and addresses; anything longer or stranger is none of these.
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':' | ',');
     let mut out = BTreeMap::new();
     for (name, aliases) in flags::REPORTED {
-        let written = flags.text(aliases).or_else(|| config.word(aliases));
+        let written = match flags.get(aliases) {
+            Some(Flag::Foreign(_)) => Some(UNRECOGNISED),
+            _ => flags.shown(aliases).or_else(|| config.word(aliases)),
+        };
         if let Some(text) = written {
-            out.insert(name, sanitise::line(text, 200));
+            let fits = text.len() <= 200 && text.chars().all(plain);
+            out.insert(name, if fits { text } else { UNRECOGNISED }.to_owned());
         }
     }
     out
 }
 
-/// Where resources would be written: the `resources` key, else the container, else the entry.
+/// Where resources would be written: the `resources` key, else the container, else the entry. Points at the key alone:
+/// what stands behind it was not read as resources.
 fn resources_range(pod: &Pod<'_>) -> Range {
-    let key = |node: Node<'_>, key: &str| node.pair(key).map(|(k, v)| Range::pair(k, v));
+    let keys = ["resources", "name", "image"];
     pod.container
-        .and_then(|c| key(c, "resources").or_else(|| key(c, "name").or_else(|| key(c, "image"))))
-        .unwrap_or(pod.range)
+        .and_then(|c| keys.iter().find_map(|key| c.pair(key)))
+        .map_or(pod.range, |(key, value)| match key.text() {
+            Some("name") => Range::pair(key, value),
+            _ => Range::key(key),
+        })
 }
 
 /// Maps and lists for which a text stands: nothing is known of what they will hold.
@@ -256,12 +319,15 @@ fn placeholders(pod: &Pod<'_>) -> Vec<String> {
         .chain(container)
         .filter_map(|(what, node)| {
             let text = node.word()?;
-            let shown = if env::is_placeholder(text) {
-                sanitise::line(text, 60)
-            } else {
-                "a text".into()
+            let name = text.strip_prefix("${").and_then(|t| t.strip_suffix('}'));
+            let shown = match name.filter(|n| is_name(n)) {
+                Some(_) => text,
+                None if env::is_placeholder(text) => "a placeholder",
+                None => "a text",
             };
-            Some(format!("{what} is {shown}"))
+            Some(format!(
+                "{what} is {shown}: nothing is known of it; fill it in first (envsubst)"
+            ))
         })
         .collect()
 }

@@ -129,6 +129,9 @@ pub struct UnknownVariable {
     pub spot: Spot,
 }
 
+/// What stands for a word that nobody knows. It may be anything, so it is not shown.
+pub const UNRECOGNISED: &str = "(unrecognised)";
+
 /// How the engine moves KV, as far as the manifest states it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KvTransfer {

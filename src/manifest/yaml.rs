@@ -5,7 +5,7 @@
 
 use granit_parser::{Event, Parser, ScalarStyle};
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 /// More nodes than this in one document are refused; the largest published recipe has about 2 000.
@@ -14,6 +14,8 @@ pub const NODE_BUDGET: usize = 50_000;
 pub const DEPTH_LIMIT: usize = 64;
 /// How many maps a look-up through `<<` may visit. Merge keys may be chained, and a chain of lists could be a bomb.
 const MERGE_FUEL: u32 = 64;
+/// Above this many keys a map is searched by halves.
+const SEARCHED: usize = 64;
 /// Up to this many keys are compared pairwise for duplicates; above, by hash.
 const PAIRWISE: usize = 12;
 
@@ -54,6 +56,8 @@ struct Raw<'t> {
     start: u32,
     end: u32,
     line: u32,
+    /// What it holds when every alias is written out: nodes, and 16 bytes of text each count one.
+    weight: u32,
     body: Body<'t>,
 }
 
@@ -70,9 +74,13 @@ enum Body<'t> {
 /// One or more documents as a tree. Byte offsets and lines are those of the file the text was cut from.
 #[derive(Debug, Default)]
 pub struct Tree<'t> {
+    text: &'t str,
+    base: usize,
     nodes: Vec<Raw<'t>>,
     children: Vec<u32>,
     roots: Vec<u32>,
+    /// Of large maps: the children that are keys, in the order of their text.
+    sorted: HashMap<u32, Vec<u32>>,
 }
 
 impl<'t> Tree<'t> {
@@ -82,10 +90,14 @@ impl<'t> Tree<'t> {
             text,
             base,
             line,
-            tree: Tree::default(),
+            tree: Tree {
+                text,
+                base,
+                ..Tree::default()
+            },
             open: Vec::new(),
             pending: Vec::new(),
-            anchors: Vec::new(),
+            anchors: HashMap::new(),
         };
         // A rough size of the arena saves most of its growth.
         builder
@@ -113,6 +125,11 @@ impl<'t> Tree<'t> {
         Ok(builder.tree)
     }
 
+    /// How much is written, aliases as such.
+    pub fn written(&self) -> usize {
+        self.nodes.len() + self.text.len() / 16
+    }
+
     /// The roots of the documents that are not empty.
     pub fn roots(&self) -> impl Iterator<Item = Node<'_>> {
         self.roots.iter().map(|&id| Node { tree: self, id })
@@ -129,7 +146,7 @@ struct Builder<'t> {
     /// Children of all open collections, innermost last.
     pending: Vec<u32>,
     /// Anchor number to node, once the node is complete.
-    anchors: Vec<(usize, u32)>,
+    anchors: HashMap<usize, u32>,
 }
 
 impl<'t> Builder<'t> {
@@ -159,8 +176,7 @@ impl<'t> Builder<'t> {
             }
             Event::SequenceEnd | Event::MappingEnd => self.leave(end)?,
             Event::Alias(anchor) => {
-                let target = self.anchors.iter().rev().find(|(a, _)| *a == anchor);
-                let Some(&(_, target)) = target else {
+                let Some(&target) = self.anchors.get(&anchor) else {
                     return Err(
                         self.error(start, "an alias stands inside the node it names".into())
                     );
@@ -189,10 +205,16 @@ impl<'t> Builder<'t> {
             .line
             .saturating_add(u32::try_from(line.saturating_sub(1)).unwrap_or(u32::MAX));
         let id = u32::try_from(self.tree.nodes.len()).unwrap_or(u32::MAX);
+        let weight = match &body {
+            Body::Scalar(text, _) => u32::try_from(1 + text.len() / 16).unwrap_or(u32::MAX),
+            Body::Alias(target) => self.tree.nodes[*target as usize].weight,
+            Body::List(..) | Body::Map(..) => 1,
+        };
         self.tree.nodes.push(Raw {
             start: offset(start),
             end: offset(end),
             line,
+            weight,
             body,
         });
         Ok(id)
@@ -212,14 +234,22 @@ impl<'t> Builder<'t> {
         };
         let first = u32::try_from(self.tree.children.len()).unwrap_or(u32::MAX);
         let count = u32::try_from(self.pending.len() - from).unwrap_or(u32::MAX);
+        let nodes = &self.tree.nodes;
+        let weight = (self.pending[from..].iter()).fold(1u32, |sum, id| {
+            sum.saturating_add(nodes[*id as usize].weight)
+        });
         self.tree.children.extend(self.pending.drain(from..));
         let end = u32::try_from(self.base + end).unwrap_or(u32::MAX);
         let raw = &mut self.tree.nodes[id as usize];
         raw.end = raw.end.max(end);
+        raw.weight = weight;
         match &mut raw.body {
             Body::Map(at, n) => {
                 (*at, *n) = (first, count);
                 self.refuse_duplicates(id)?;
+                if count as usize > 2 * SEARCHED {
+                    self.sort(id, first, count);
+                }
             }
             Body::List(at, n) => (*at, *n) = (first, count),
             _ => {}
@@ -230,13 +260,23 @@ impl<'t> Builder<'t> {
 
     fn done(&mut self, id: u32, anchor: usize) {
         if anchor != 0 {
-            self.anchors.push((anchor, id));
+            self.anchors.insert(anchor, id);
         }
         if self.open.is_empty() {
             self.tree.roots.push(id);
         } else {
             self.pending.push(id);
         }
+    }
+
+    fn sort(&mut self, id: u32, first: u32, count: u32) {
+        let tree = &self.tree;
+        let mut keys: Vec<u32> = (first..first + count).step_by(2).collect();
+        keys.sort_unstable_by_key(|at| {
+            let id = tree.children[*at as usize];
+            Node { tree, id }.text()
+        });
+        self.tree.sorted.insert(id, keys);
     }
 
     /// kubectl refuses a key that stands twice; so does this, because nobody can say which one was meant.
@@ -259,12 +299,9 @@ impl<'t> Builder<'t> {
                 keys().take(n).any(|k| k.text() == Some(text))
             };
             if twice && text != "<<" {
-                let shown = crate::sanitise::line(text, 60);
+                // A key may be a misplaced value, so it is not quoted: the position says which one.
                 let at = key.start() - self.base;
-                return Err(self.error(
-                    at,
-                    format!("the key {shown:?} stands twice in one map; remove one"),
-                ));
+                return Err(self.error(at, "this key stands twice in one map; remove one".into()));
             }
         }
         Ok(())
@@ -323,11 +360,28 @@ impl<'a> Node<'a> {
         }
     }
 
+    /// The keys of a large map in order.
+    fn sorted(self) -> Option<&'a Vec<u32>> {
+        if self.tree.sorted.is_empty() {
+            return None;
+        }
+        let id = match self.raw().body {
+            Body::Alias(target) => target,
+            _ => self.id,
+        };
+        self.tree.sorted.get(&id)
+    }
+
     fn child(self, at: u32) -> Self {
         Self {
             tree: self.tree,
             id: self.tree.children[at as usize],
         }
+    }
+
+    /// How much there is to read in it, aliases written out.
+    pub fn weight(self) -> u32 {
+        self.raw().weight
     }
 
     /// First byte in the file. Of an alias: of the alias.
@@ -343,6 +397,31 @@ impl<'a> Node<'a> {
     /// Line in the file, from 1.
     pub fn line(self) -> u32 {
         self.raw().line
+    }
+
+    /// The source from the beginning of this node to the end of `other`.
+    pub fn written_to(self, other: Self) -> &'a str {
+        let base = self.tree.base;
+        let range = self.start().saturating_sub(base)..other.end().saturating_sub(base);
+        self.tree.text.get(range).unwrap_or_default()
+    }
+
+    /// The source between the end of this node and the beginning of `other`.
+    pub fn gap_to(self, other: Self) -> Option<&'a str> {
+        let base = self.tree.base;
+        let range = self.end().checked_sub(base)?..other.start().checked_sub(base)?;
+        self.tree.text.get(range)
+    }
+
+    /// The source of a scalar holds its content and nothing else: no anchor, tag, alias or comment.
+    pub fn holds_only_content(self) -> bool {
+        let (source, Some(text)) = (self.written_to(self), self.text()) else {
+            return false;
+        };
+        let quoted = source.len() > 1
+            && source.starts_with(['"', '\''])
+            && source.as_bytes().first() == source.as_bytes().last();
+        quoted || source.split_whitespace().eq(text.split_whitespace())
     }
 
     /// The scalar's text: escapes resolved, nothing interpreted. None for maps and lists.
@@ -424,6 +503,14 @@ impl<'a> Node<'a> {
 
     /// Key and value under a key.
     pub fn pair(self, key: &str) -> Option<(Node<'a>, Node<'a>)> {
+        if let Some(sorted) = self.sorted() {
+            let text = |at: &u32| self.child(*at).text().unwrap_or_default();
+            let at = sorted.binary_search_by_key(&key, text).ok();
+            if let Some(at) = at.map(|n| sorted[n]) {
+                return Some((self.child(at), self.child(at + 1)));
+            }
+            sorted.binary_search_by_key(&"<<", text).ok()?;
+        }
         let own = |map: Node<'a>| map.pairs().find(|(k, _)| k.text() == Some(key));
         let mut has_merge = false;
         for (k, v) in self.pairs() {
@@ -517,10 +604,23 @@ mod tests {
     }
 
     #[test]
+    fn large_maps_are_searched_by_halves() {
+        let keys: String = (0..200).map(|n| format!("  k{n}: v{n}\n")).collect();
+        let text = format!("b: &b\n{keys}c: *b\nd:\n{keys}  <<: {{x: y}}\n");
+        let tree = Tree::parse(&text, 0, 1).unwrap();
+        let root = tree.roots().next().unwrap();
+        for path in [["b", "k17"], ["c", "k17"], ["d", "k17"]] {
+            assert_eq!(root.word_at(&path), Some("v17"));
+        }
+        assert_eq!(root.word_at(&["d", "x"]), Some("y"));
+        assert_eq!(root.word_at(&["b", "x"]), None);
+    }
+
+    #[test]
     fn duplicates_are_refused_with_a_position() {
         let e = Tree::parse("a: 1\nb:\n  c: 1\n  c: 2\n", 100, 11).unwrap_err();
         assert_eq!((e.line, e.column, e.offset), (14, 3, 117));
-        assert!(e.what.contains("\"c\""), "{}", e.what);
+        assert!(e.what.starts_with("this key stands twice"), "{}", e.what);
     }
 
     #[test]
@@ -533,7 +633,8 @@ mod tests {
             );
             text.push_str(&line);
         }
-        assert!(Tree::parse(&text, 0, 1).is_ok());
+        let tree = Tree::parse(&text, 0, 1).unwrap();
+        assert_eq!(tree.roots().next().unwrap().weight(), u32::MAX);
         let mut merge = String::from("m0: &m0 {x: 1}\n");
         for n in 1..30 {
             merge.push_str(&format!(
