@@ -19,7 +19,7 @@ fn findings(pasted: &[(&str, &str)]) -> Vec<Finding> {
     let place = Place::host("pasted");
     let snapshot = Snapshot { place, answers };
     let mut findings = checks::run(&Inventory::default(), &[snapshot]);
-    findings.retain(|finding| finding.target.kind == TargetKind::Pod);
+    findings.retain(|finding| matches!(finding.target.kind, TargetKind::Pod | TargetKind::Host));
     findings
 }
 
