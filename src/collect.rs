@@ -3,8 +3,6 @@
 //! A target's trouble is that target's answer: every target gets a snapshot, and one that could not be reached says why.
 
 use crate::ask;
-#[cfg(feature = "cluster")]
-use crate::ask::Ask;
 use crate::catalogue;
 use crate::observed::Skip;
 use crate::probe::script::{Options, Script};
@@ -177,25 +175,11 @@ fn holds_credentials(line: &str) -> bool {
     })
 }
 
-/// A snapshot of a target that could not be reached: every answer is missing for that reason.
-#[cfg(feature = "cluster")]
-fn unreached(place: Place, asks: &[&'static Ask], why: &Skip) -> Snapshot {
-    let missing = || Answer::Missing {
-        reason: why.reason,
-        detail: why.detail.clone(),
-    };
-    let answers = asks
-        .iter()
-        .chain([&&ask::TARGET])
-        .map(|ask| (ask.id.to_owned(), missing()))
-        .collect();
-    Snapshot { place, answers }
-}
-
 /// Containers over the Kubernetes API.
 #[cfg(feature = "cluster")]
 pub mod pods {
-    use super::{Duration, Place, Script, Skip, Snapshot, ask, judged, script, unreached};
+    use super::{Duration, Place, Script, Skip, Snapshot, judged, script};
+    use crate::ask::{self, Ask};
     use crate::catalogue;
     use crate::cluster::call::Cause;
     use crate::cluster::connect::Cluster;
@@ -261,6 +245,20 @@ pub mod pods {
 
     const RUN_DEADLINE: &str = "was not read before the deadline of the whole run; give more time (--deadline), or \
         look at the kubelet of its node";
+
+    /// A snapshot of a target that could not be reached: every answer is missing for that reason.
+    fn unreached(place: Place, asks: &[&'static Ask], why: &Skip) -> Snapshot {
+        let missing = || Answer::Missing {
+            reason: why.reason,
+            detail: why.detail.clone(),
+        };
+        let answers = asks
+            .iter()
+            .chain([&&ask::TARGET])
+            .map(|ask| (ask.id.to_owned(), missing()))
+            .collect();
+        Snapshot { place, answers }
+    }
 
     /// What every target of a run shares.
     struct Shared {
