@@ -533,6 +533,51 @@ fn links_in_a_circle_end() {
     );
 }
 
+#[cfg(unix)]
+#[test]
+fn pipes_and_sockets_are_named_and_never_waited_for() {
+    let directory = scratch("special");
+    let pipe = directory.join("pipe.yaml");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    let socket = directory.join("s.yaml");
+    let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    for (path, what) in [(&pipe, "a named pipe"), (&socket, "a socket")] {
+        let errors = input::read(std::slice::from_ref(path)).errors;
+        assert!(
+            errors.len() == 1 && errors[0].message.starts_with(what),
+            "{errors:?}"
+        );
+    }
+    let met = input::read(&[directory]);
+    let notes: Vec<&str> = met.notes.iter().map(|n| &n.message[..8]).collect();
+    assert_eq!((notes, met.errors.len()), (vec!["a named ", "a socket"], 0));
+}
+
+#[test]
+fn a_kustomize_component_is_called_one() {
+    let directory = scratch("component");
+    let text = "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: \"Component\" # part\npatches: [{path: p.yaml}]\n";
+    fs::write(directory.join("kustomization.yaml"), text).unwrap();
+    fs::write(
+        directory.join("p.yaml"),
+        "kind: Pod\nmetadata: {name: p}\nspec: {containers: [{args: [dynamo.]}]}\n",
+    )
+    .unwrap();
+    for path in [directory.clone(), directory.join("kustomization.yaml")] {
+        let inventory = input::read(&[path]);
+        assert!(
+            inventory.notes[0]
+                .message
+                .contains("name an overlay that uses it"),
+            "{:?}",
+            inventory.notes
+        );
+        assert_eq!(inventory.documents["Pod"], 1);
+        assert_eq!(inventory.errors, []);
+    }
+}
+
 #[test]
 fn kustomizations_are_rendered_where_they_are_named() {
     let below = inventory("kustomization");
