@@ -396,7 +396,7 @@ fn a_broken_document_costs_no_other() {
         .iter()
         .map(|e| e.object.replace(&path, ""))
         .collect();
-    assert_eq!(objects, [":14:5", ":19:2"]);
+    assert_eq!(objects, [":14:5", ":19:2", ":22:13"]);
     assert!(
         inventory.errors[0]
             .message
@@ -409,6 +409,42 @@ fn a_broken_document_costs_no_other() {
         "{}",
         inventory.errors[1].message
     );
+}
+
+#[test]
+fn every_document_of_a_named_file_has_to_be_valid() {
+    for (text, line) in [
+        ("kind: ConfigMap\nmetadata: {name: a\ndata: [\n", 3),
+        ("kind: Service\n\tx: [\n", 1),
+        ("kind: Secret\n---\nkind: Job\nspec: }\n", 4),
+    ] {
+        let errors = of_text(text).errors;
+        assert_eq!(errors.len(), 1, "{text:?}: {errors:?}");
+        assert!(
+            errors[0].object.starts_with(&format!("x.yaml:{line}:")),
+            "{errors:?}"
+        );
+    }
+    // A broken ConfigMap that is asked for as well is named once.
+    let asked = "kind: ConfigMap\nmetadata: {name: a}\ndata: [\n---\nkind: Pod\nspec: {containers: [{args: [dynamo.], \
+                 envFrom: [{configMapRef: {name: a}}]}]}\n";
+    assert_eq!(of_text(asked).errors.len(), 1);
+    assert_eq!(
+        of_text("kind: Service\nspec: {{ .Values.x }}\n")
+            .errors
+            .len(),
+        1
+    );
+}
+
+#[test]
+fn files_that_were_joined_keep_their_marks() {
+    let graph = "\u{feff}kind: DynamoGraphDeployment\nmetadata: {name: g}\nspec: {components: [{type: worker}]}\n";
+    let joined = format!("{graph}---\n{graph}{}", graph.replacen('k', "---\nk", 1));
+    let inventory = of_text(joined.trim_start_matches('\u{feff}'));
+    assert_eq!(inventory.errors, []);
+    let lines: Vec<u32> = inventory.workloads.iter().map(|w| w.source.line).collect();
+    assert_eq!(lines, [1, 5, 9]);
 }
 
 #[test]
