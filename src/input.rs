@@ -99,10 +99,44 @@ fn identity(directory: &Path) -> io::Result<Identity> {
 
 /// A kustomize Component is a part of overlays and renders to nothing by itself.
 fn is_component(path: &Path) -> bool {
-    let bytes = read_file(path).unwrap_or_default();
-    String::from_utf8_lossy(&bytes)
-        .lines()
-        .any(|line| line.trim_end() == "kind: Component")
+    let bytes = if path.is_file() {
+        read_file(path).unwrap_or_default()
+    } else {
+        Vec::new()
+    };
+    String::from_utf8_lossy(&bytes).lines().any(|line| {
+        let value = line
+            .strip_prefix("kind:")
+            .and_then(|v| v.split(" #").next());
+        value.is_some_and(|v| v.trim().trim_matches(['"', '\'']) == "Component")
+    })
+}
+
+/// What is neither a file nor a directory, in words; None for what can be read. A pipe that a shell opened for its
+/// command (`<(..)`) has a writer; one in the file system may wait for ever.
+#[cfg(unix)]
+fn special(path: &Path, kind: fs::FileType) -> Option<&'static str> {
+    use std::os::unix::fs::FileTypeExt;
+    let opened = ["/dev/fd", "/dev/stdin", "/proc"];
+    if kind.is_fifo() && !opened.iter().any(|prefix| path.starts_with(prefix)) {
+        return Some("a named pipe, not read: pipe its content to `env -`");
+    }
+    kind.is_socket()
+        .then_some("a socket, not a file: name a manifest")
+}
+
+#[cfg(not(unix))]
+fn special(_: &Path, _: fs::FileType) -> Option<&'static str> {
+    None
+}
+
+/// Why something could not be read, and what to do where that is known.
+fn cannot(e: &io::Error) -> String {
+    let advice = match e.kind() {
+        io::ErrorKind::PermissionDenied => "; check its permissions",
+        _ => "",
+    };
+    format!("cannot be read: {e}{advice}")
 }
 
 #[derive(Default)]
@@ -149,11 +183,14 @@ impl Input {
                     io::ErrorKind::NotFound => {
                         "no such file or directory; check the path".to_owned()
                     }
-                    _ => format!("cannot be read: {e}"),
+                    _ => cannot(&e),
                 };
                 return self.error(path, what);
             }
         };
+        if let Some(what) = special(path, metadata.file_type()) {
+            return self.error(path, what);
+        }
         if metadata.is_dir() {
             if kustomize::FILE_NAMES
                 .iter()
@@ -174,7 +211,10 @@ impl Input {
                 .parent()
                 .filter(|p| !p.as_os_str().is_empty())
                 .unwrap_or(Path::new("."));
-            if is_kustomization(path) && self.rendered(path, directory) {
+            if is_kustomization(path) {
+                if !self.rendered(path, directory) {
+                    self.walk(directory, 0);
+                }
                 return;
             }
             self.named.push(path.to_owned());
@@ -192,6 +232,15 @@ impl Input {
 
     /// Renders a kustomization; false, with a note, when its files have to do instead.
     fn rendered(&mut self, named: &Path, directory: &Path) -> bool {
+        if kustomize::FILE_NAMES
+            .iter()
+            .any(|name| is_component(&directory.join(name)))
+        {
+            let message = "a kustomize Component renders to nothing by itself; name an overlay that uses it. Its files were \
+                           read as they are";
+            self.note(named, message);
+            return false;
+        }
         let text = match kustomize::render(directory) {
             Ok(text) => text,
             Err(KustomizeError::NoTool) => {
@@ -234,7 +283,7 @@ impl Input {
                     return;
                 }
             }
-            Err(e) => return self.error(directory, format!("cannot be read: {e}")),
+            Err(e) => return self.error(directory, cannot(&e)),
         }
         if depth > DEPTH_LIMIT {
             return self.note(
@@ -245,10 +294,7 @@ impl Input {
         let entries = match fs::read_dir(directory) {
             Ok(entries) => entries,
             Err(e) => {
-                return self.error(
-                    directory,
-                    format!("cannot be read: {e}; check its permissions"),
-                );
+                return self.error(directory, cannot(&e));
             }
         };
         // A listing that breaks off is as far as one can see.
@@ -267,6 +313,11 @@ impl Input {
             match kind {
                 Ok(kind) if kind.is_dir() => self.walk(&path, depth + 1),
                 Ok(kind) if kind.is_file() => self.met(&path, directory, depth),
+                Ok(kind) if is_yaml(&path) => {
+                    let what =
+                        special(&path, kind).unwrap_or("neither a file nor a directory, not read");
+                    self.note(&path, what);
+                }
                 Ok(_) => {}
                 Err(e) if is_yaml(&path) => self.note(&path, format!("not read: {e}")),
                 Err(_) => {}
@@ -293,7 +344,7 @@ impl Input {
         }
         match read_file(path) {
             Ok(bytes) => self.bytes(path, bytes, named),
-            Err(e) => self.error(path, format!("cannot be read: {e}; check its permissions")),
+            Err(e) => self.error(path, cannot(&e)),
         }
     }
 

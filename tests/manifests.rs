@@ -396,7 +396,7 @@ fn a_broken_document_costs_no_other() {
         .iter()
         .map(|e| e.object.replace(&path, ""))
         .collect();
-    assert_eq!(objects, [":14:5", ":19:2"]);
+    assert_eq!(objects, [":14:5", ":19:2", ":22:13"]);
     assert!(
         inventory.errors[0]
             .message
@@ -409,6 +409,42 @@ fn a_broken_document_costs_no_other() {
         "{}",
         inventory.errors[1].message
     );
+}
+
+#[test]
+fn every_document_of_a_named_file_has_to_be_valid() {
+    for (text, line) in [
+        ("kind: ConfigMap\nmetadata: {name: a\ndata: [\n", 3),
+        ("kind: Service\n\tx: [\n", 1),
+        ("kind: Secret\n---\nkind: Job\nspec: }\n", 4),
+    ] {
+        let errors = of_text(text).errors;
+        assert_eq!(errors.len(), 1, "{text:?}: {errors:?}");
+        assert!(
+            errors[0].object.starts_with(&format!("x.yaml:{line}:")),
+            "{errors:?}"
+        );
+    }
+    // A broken ConfigMap that is asked for as well is named once.
+    let asked = "kind: ConfigMap\nmetadata: {name: a}\ndata: [\n---\nkind: Pod\nspec: {containers: [{args: [dynamo.], \
+                 envFrom: [{configMapRef: {name: a}}]}]}\n";
+    assert_eq!(of_text(asked).errors.len(), 1);
+    assert_eq!(
+        of_text("kind: Service\nspec: {{ .Values.x }}\n")
+            .errors
+            .len(),
+        1
+    );
+}
+
+#[test]
+fn files_that_were_joined_keep_their_marks() {
+    let graph = "\u{feff}kind: DynamoGraphDeployment\nmetadata: {name: g}\nspec: {components: [{type: worker}]}\n";
+    let joined = format!("{graph}---\n{graph}{}", graph.replacen('k', "---\nk", 1));
+    let inventory = of_text(joined.trim_start_matches('\u{feff}'));
+    assert_eq!(inventory.errors, []);
+    let lines: Vec<u32> = inventory.workloads.iter().map(|w| w.source.line).collect();
+    assert_eq!(lines, [1, 5, 9]);
 }
 
 #[test]
@@ -531,6 +567,51 @@ fn links_in_a_circle_end() {
         "{:?}",
         inventory.notes
     );
+}
+
+#[cfg(unix)]
+#[test]
+fn pipes_and_sockets_are_named_and_never_waited_for() {
+    let directory = scratch("special");
+    let pipe = directory.join("pipe.yaml");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    let socket = directory.join("s.yaml");
+    let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    for (path, what) in [(&pipe, "a named pipe"), (&socket, "a socket")] {
+        let errors = input::read(std::slice::from_ref(path)).errors;
+        assert!(
+            errors.len() == 1 && errors[0].message.starts_with(what),
+            "{errors:?}"
+        );
+    }
+    let met = input::read(&[directory]);
+    let notes: Vec<&str> = met.notes.iter().map(|n| &n.message[..8]).collect();
+    assert_eq!((notes, met.errors.len()), (vec!["a named ", "a socket"], 0));
+}
+
+#[test]
+fn a_kustomize_component_is_called_one() {
+    let directory = scratch("component");
+    let text = "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: \"Component\" # part\npatches: [{path: p.yaml}]\n";
+    fs::write(directory.join("kustomization.yaml"), text).unwrap();
+    fs::write(
+        directory.join("p.yaml"),
+        "kind: Pod\nmetadata: {name: p}\nspec: {containers: [{args: [dynamo.]}]}\n",
+    )
+    .unwrap();
+    for path in [directory.clone(), directory.join("kustomization.yaml")] {
+        let inventory = input::read(&[path]);
+        assert!(
+            inventory.notes[0]
+                .message
+                .contains("name an overlay that uses it"),
+            "{:?}",
+            inventory.notes
+        );
+        assert_eq!(inventory.documents["Pod"], 1);
+        assert_eq!(inventory.errors, []);
+    }
 }
 
 #[test]

@@ -37,11 +37,12 @@ pub(super) fn split(text: &str) -> Vec<Document<'_>> {
     let mut cut = |from: usize, to: usize, line: &mut u32| {
         let part = &text[from..to];
         if !is_blank(part) {
+            let (text, skipped) = without_mark(part);
             out.push(Document {
-                text: part,
-                base: from,
-                line: *line,
-                kind: kind_of(part),
+                text,
+                base: from + skipped,
+                line: line.saturating_add(u32::from(part[..skipped].contains('\n'))),
+                kind: kind_of(text),
             });
         }
         let lines = part.bytes().filter(|&b| b == b'\n').count();
@@ -50,18 +51,18 @@ pub(super) fn split(text: &str) -> Vec<Document<'_>> {
     loop {
         let rest = &text[at..];
         // The next line that may begin a document; the first line of the file is one of them.
-        let found = if at == 0 && is_marker(rest) {
+        let found = if at == 0 && marker(rest).is_some() {
             Some(0)
         } else {
             next_marker(rest)
         };
         let Some(found) = found else { break };
-        let marker = at + found;
-        if marker > from {
-            cut(from, marker, &mut line);
-            from = marker;
+        let begin = at + found;
+        if begin > from {
+            cut(from, begin, &mut line);
+            from = begin;
         }
-        at = marker + 3;
+        at = begin + marker(&text[begin..]).unwrap_or(3);
     }
     cut(from, text.len(), &mut line);
     out
@@ -72,26 +73,45 @@ fn next_marker(text: &str) -> Option<usize> {
     let mut at = 0;
     while let Some(n) = text.get(at..)?.find('\n') {
         at += n + 1;
-        if matches!(bytes.get(at), Some(b'-' | b'.')) && is_marker(&text[at..]) {
+        if matches!(bytes.get(at), Some(b'-' | b'.' | b'\xef')) && marker(&text[at..]).is_some() {
             return Some(at);
         }
     }
     None
 }
 
-/// Does a line begin with `---` or `...`, and then a blank or nothing?
-fn is_marker(text: &str) -> bool {
-    let bytes = text.as_bytes();
-    (bytes.starts_with(b"---") || bytes.starts_with(b"..."))
+/// A byte-order mark: every file that was joined to others may have brought one.
+const MARK: char = '\u{feff}';
+
+/// Length of the `---` or `...` that a line begins with, and then a blank or nothing.
+fn marker(line: &str) -> Option<usize> {
+    let rest = line.strip_prefix(MARK).unwrap_or(line);
+    let bytes = rest.as_bytes();
+    let is_marker = (bytes.starts_with(b"---") || bytes.starts_with(b"..."))
         && bytes
             .get(3)
-            .is_none_or(|b| matches!(b, b' ' | b'\t' | b'\r' | b'\n'))
+            .is_none_or(|b| matches!(b, b' ' | b'\t' | b'\r' | b'\n'));
+    is_marker.then_some(line.len() - rest.len() + 3)
+}
+
+/// A document without the byte-order mark before or behind its `---` line, and how many bytes that leaves out.
+fn without_mark(text: &str) -> (&str, usize) {
+    let bare = text.strip_prefix(MARK).unwrap_or(text);
+    let behind = bare
+        .strip_prefix("---")
+        .and_then(|rest| {
+            rest.trim_start_matches([' ', '\t', '\r'])
+                .strip_prefix('\n')
+        })
+        .and_then(|rest| rest.strip_prefix(MARK));
+    let kept = behind.unwrap_or(bare);
+    (kept, text.len() - kept.len())
 }
 
 /// Nothing but blanks, comments, directives and markers.
 fn is_blank(text: &str) -> bool {
     text.lines().all(|line| {
-        let line = line.trim();
+        let line = line.trim_start_matches(MARK).trim();
         line.is_empty()
             || line.starts_with(['#', '%'])
             || line == "---"
@@ -189,6 +209,17 @@ mod tests {
         assert_eq!(kinds(text), [(2, Some("A")), (6, Some("B")), (10, None)]);
         assert_eq!(kinds("kind: A"), [(1, Some("A"))]);
         assert_eq!(kinds(""), []);
+        // Files that were joined, each with its mark.
+        let joined =
+            "kind: A\n\u{feff}---\nkind: B\n---\n\u{feff}kind: C\n\u{feff}\n---\n\u{feff}\n";
+        assert_eq!(
+            kinds(joined),
+            [(1, Some("A")), (2, Some("B")), (5, Some("C"))]
+        );
+        for document in split(joined) {
+            assert_eq!(joined.find(document.text), Some(document.base));
+            assert!(!document.text.starts_with(MARK));
+        }
         assert_eq!(kinds("a: |\n  ---\n  kind: X\n----\n"), [(1, None)]);
     }
 }

@@ -88,7 +88,16 @@ impl Reader {
                 if counted && let Some(kind) = document.kind {
                     self.count(kind);
                 }
-                match document.part() {
+                let part = document.part();
+                // What the user named has to be valid throughout, whatever of it matters here.
+                if self.named[file] && part != Part::Subject {
+                    match Tree::parse(document.text, document.base, document.line) {
+                        Err(_) if broken::is_helm(document.text) => helm = true,
+                        Err(e) => self.inventory.errors.push(broken::error(source, &e)),
+                        Ok(_) => {}
+                    }
+                }
+                match part {
                     Part::Other => {
                         helm |= broken::is_helm(document.text) && !quoted_helm(document.text)
                     }
@@ -177,7 +186,11 @@ impl Reader {
             }
         }
         let (errors, missing) = companions.into_outcome();
-        self.inventory.errors.extend(errors);
+        for error in errors {
+            if !self.inventory.errors.contains(&error) {
+                self.inventory.errors.push(error);
+            }
+        }
         self.inventory.missing = missing;
     }
 
