@@ -447,6 +447,18 @@ impl<'a> Node<'a> {
         matches!(self.body(), Body::Scalar(t, Style::Plain) if matches!(t.as_ref(), "true" | "True" | "TRUE" | "yes" | "Yes" | "YES" | "on" | "On" | "ON"))
     }
 
+    /// A plain number or boolean, where Kubernetes wants a text.
+    pub fn is_no_text(self) -> bool {
+        const BOOLEANS: [&str; 6] = ["true", "false", "yes", "no", "on", "off"];
+        let Body::Scalar(text, Style::Plain) = self.body() else {
+            return false;
+        };
+        // Rust also reads `inf` and `nan` as numbers, which YAML writes with a dot in front.
+        let number =
+            text.ends_with(|c: char| c.is_ascii_digit() || c == '.') && text.parse::<f64>().is_ok();
+        number || BOOLEANS.iter().any(|word| word.eq_ignore_ascii_case(text))
+    }
+
     /// A whole number that is not negative, written plain or in quotes.
     pub fn count(self) -> Option<u64> {
         self.word()?.trim().parse().ok()
