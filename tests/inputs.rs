@@ -68,6 +68,37 @@ fn what_is_not_text_is_an_error_where_it_is_named() {
 }
 
 #[test]
+fn broken_documents_met_on_the_way_are_noted() {
+    let directory = scratch("broken-on-the-way");
+    let files = [
+        ("a.yaml", "kind: ConfigMap\nmetadata: {name: a\ndata: [\n"),
+        ("b.yaml", "kind: Job\nspec: [\n"),
+        ("c.yaml", "kind: Job\nspec: {}\n"),
+        ("d.yaml", "kind: DynamoGraphDeployment\nspec: [\n"),
+    ];
+    for (name, text) in files {
+        fs::write(directory.join(name), text).unwrap();
+    }
+    let inventory = input::read(&[directory]);
+    let noted: Vec<bool> = ["a.yaml:3", "b.yaml:2"]
+        .iter()
+        .map(|at| {
+            inventory
+                .notes
+                .iter()
+                .any(|n| n.object.contains(at) && n.message.starts_with("not valid YAML"))
+        })
+        .collect();
+    assert_eq!(
+        (noted, inventory.notes.len()),
+        (vec![true, true], 2),
+        "{:?}",
+        inventory.notes
+    );
+    assert_eq!(inventory.errors.len(), 1);
+}
+
+#[test]
 fn directories_are_walked_once_and_hidden_ones_never() {
     let inventory = inventory("tree");
     assert_eq!((inventory.files, inventory.workloads.len()), (1, 1));
