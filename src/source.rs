@@ -38,6 +38,8 @@ pub struct Spot {
 const EXCERPT_LINES: usize = 4;
 /// At most this many characters of one line are shown.
 const EXCERPT_COLUMNS: usize = 200;
+/// So many bytes of a line are looked at: more than any excerpt shows.
+const LOOKED_AT: usize = 8 * EXCERPT_COLUMNS;
 
 impl Spot {
     /// The evidence for a finding that rests on this span: file, line, column, and the span's own lines with
@@ -56,29 +58,15 @@ impl Spot {
     /// The lines of the span, masked: blanks keep the column of the first line, `...` stands for what is hidden.
     fn excerpt(&self) -> String {
         let text = self.file.text.get(self.start..self.end).unwrap_or_default();
-        let line_start = self.file.text[..self.start.min(self.file.text.len())]
-            .rfind('\n')
-            .map_or(0, |i| i + 1);
-        let before = self
-            .file
-            .text
-            .get(line_start..self.start)
-            .unwrap_or_default();
-        let mut out = mask_prefix(before);
+        let mut out = before(&self.file.text, self.start)
+            .map_or_else(|| " ".repeat(EXCERPT_COLUMNS + 1), mask_prefix);
         let mut lines = text.lines();
         out.push_str(lines.next().unwrap_or_default().trim_end());
         for line in lines.by_ref().take(EXCERPT_LINES - 1) {
             out.push('\n');
             out.push_str(line.trim_end());
         }
-        let rest = self
-            .file
-            .text
-            .get(self.end..)
-            .unwrap_or_default()
-            .lines()
-            .next()
-            .unwrap_or_default();
+        let rest = behind(&self.file.text, self.end);
         let closes = |c: char| matches!(c, ' ' | '\t' | '"' | '\'' | ',' | '}' | ']');
         if lines.next().is_some() || !rest.chars().all(closes) {
             out.push_str(" ...");
@@ -90,6 +78,28 @@ impl Spot {
             .collect::<Vec<_>>()
             .join("\n")
     }
+}
+
+/// What stands before a byte on its line; None for a line that is too long to be shown.
+fn before(text: &str, at: usize) -> Option<&str> {
+    let from = at.saturating_sub(LOOKED_AT);
+    let window = text.as_bytes().get(from..at)?;
+    let start = match window.iter().rposition(|&b| b == b'\n') {
+        Some(end) => from + end + 1,
+        None if from == 0 => 0,
+        None => return None,
+    };
+    text.get(start..at)
+}
+
+/// What stands behind a byte on its line, as far as it matters.
+fn behind(text: &str, at: usize) -> &str {
+    let mut to = at.saturating_add(LOOKED_AT).min(text.len());
+    while !text.is_char_boundary(to) {
+        to -= 1;
+    }
+    let window = text.get(at..to).unwrap_or_default();
+    window.lines().next().unwrap_or_default()
 }
 
 /// Replaces what stands before a span on its line. Indentation, list markers and the keys that open the structure around
@@ -178,6 +188,16 @@ mod tests {
         assert_eq!(
             (e.excerpt.as_str(), e.line, e.column),
             ("    value: \"tcp\"", Some(2), Some(5))
+        );
+    }
+
+    #[test]
+    fn a_long_line_costs_no_more_than_a_short_one() {
+        let text = format!("a: {{b: {}, name: A}}\n", "\u{e9}".repeat(1 << 20));
+        let excerpt = spot(&text, "name: A").evidence().excerpt;
+        assert!(
+            !excerpt.contains('\u{e9}') && excerpt.len() < 300,
+            "{excerpt}"
         );
     }
 

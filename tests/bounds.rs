@@ -249,3 +249,36 @@ fn many_anchors_end_soon() {
     let text = text.replace("kind: Other2", "\"kind\": Other");
     soon("anchors", || assert_eq!(of_text(&text).errors, []));
 }
+
+#[test]
+fn a_script_that_is_too_long_is_noted() {
+    let script = format!("export UCX_TLS=tcp\n{}", "# comment\n".repeat(40_000));
+    let text = one_worker(&format!("command: [bash, -c]\nargs: [{script:?}]"));
+    let inventory = of_text(&text);
+    let notes = &inventory.notes;
+    assert!(
+        notes[0].message.starts_with("the start script: too long"),
+        "{notes:?}"
+    );
+    let worker = &inventory.workloads[0].workers[0];
+    assert_eq!(worker.env["UCX_TLS"].value, EnvValue::Dynamic);
+}
+
+#[test]
+fn one_long_line_costs_little() {
+    let component = "{\"type\": \"decode\", \"podTemplate\": {\"spec\": {\"containers\": [{\"env\": [{\"name\": \"UCX_TLS\", \
+                     \"value\": \"tcp\"}]}]}}}";
+    let text = format!(
+        "{{\"kind\": \"DynamoGraphDeployment\", \"pad\": \"{}\", \"spec\": {{\"components\": [{}]}}}}",
+        "x".repeat(8 << 20),
+        vec![component; 400].join(", ")
+    );
+    soon("one line", || {
+        let inventory = of_text(&text);
+        let workers = &inventory.workloads[0].workers;
+        let shown = workers
+            .iter()
+            .map(|w| w.env["UCX_TLS"].spot.evidence().excerpt.len());
+        assert!(shown.sum::<usize>() < 400 * 300);
+    });
+}

@@ -5,7 +5,7 @@ use crate::checks::live;
 use crate::facts::container::Facts;
 use crate::facts::container::process::Whose;
 use crate::judge::context::{Accelerator, Backend, Context, Gpus, Tri};
-use crate::manifest::workload::{Engine, EnvValue, Role, Worker, Workload};
+use crate::manifest::workload::{Engine, EnvValue, Role, UNRECOGNISED, Worker, Workload};
 use crate::observed::{Observed, Skip};
 use crate::report::{SkipReason, Status};
 use crate::snapshot::{Place, Snapshot};
@@ -94,6 +94,18 @@ impl<'a> Container<'a> {
     }
 }
 
+/// Leaves the check when a placeholder stands where this part of a worker would be.
+pub fn known(worker: &Worker, part: &str) -> Result<(), Skip> {
+    if !worker.lacks(part) {
+        return Ok(());
+    }
+    let detail = format!(
+        "a placeholder stands for the {part} of {}: fill it in first (envsubst)",
+        worker.called()
+    );
+    Err(Skip::new(SkipReason::Unresolved, detail))
+}
+
 impl WorkerScope<'_> {
     /// Leaves the check when no KV moves to or from this worker.
     pub fn require_kv(&self) -> Result<(), Skip> {
@@ -107,7 +119,7 @@ impl WorkerScope<'_> {
     /// The value of a variable as written; None when it is unset, and a skip when only the running worker knows it.
     pub fn literal(&self, name: &str) -> Result<Option<&str>, Skip> {
         match self.worker.env.get(name).map(|e| &e.value) {
-            None => Ok(None),
+            None => known(self.worker, "env").map(|()| None),
             Some(EnvValue::Literal(value)) => Ok(Some(value)),
             Some(_) => Err(Skip::new(
                 SkipReason::Unresolved,
@@ -128,12 +140,17 @@ impl WorkerScope<'_> {
     /// GID tables and modules stay unknown: a manifest cannot see them.
     pub fn context(&self) -> Context {
         let w = self.worker;
+        // What a placeholder may still ask for is not known.
+        let asked = |asked: bool| match asked || !w.lacks("resources") {
+            true => Tri::from(asked),
+            false => Tri::Unknown,
+        };
         let rdma = match (
             w.rdma_requested(),
             w.reach.is_empty() && w.unresolved_claims.is_empty(),
         ) {
             (true, _) => Tri::Yes,
-            (false, true) => Tri::No,
+            (false, true) => asked(false),
             // The host's network brings the host's devices only with the right permissions, and an unresolved claim
             // may be one: not known.
             (false, false) if w.compute_domain() => Tri::No,
@@ -153,9 +170,9 @@ impl WorkerScope<'_> {
                 model: String::new(),
                 nvswitch: Tri::Unknown,
             }),
-            mnnvl: Tri::from(w.compute_domain()),
+            mnnvl: asked(w.compute_domain()),
             rdma,
-            efa: Tri::from(w.efa()),
+            efa: asked(w.efa()),
             backend: self.backend().known().copied().unwrap_or_default(),
             host_buffers: w.kv_in_host_memory(),
             accelerator: accelerator(w),
@@ -252,7 +269,20 @@ impl WorkloadScope<'_> {
 
 /// The NIXL backend that moves KV, by the engine's own selectors. `DYN_KVBM_*` does not select it.
 fn backend(worker: &Worker) -> Observed<Backend> {
+    const TRTLLM: &str = "TRTLLM_NIXL_KVCACHE_BACKEND";
     let kv = &worker.kv_transfer;
+    let named = |name: &str| match name.to_ascii_uppercase().as_str() {
+        "UCX" => Backend::Ucx,
+        "LIBFABRIC" => Backend::Libfabric,
+        _ => Backend::Other,
+    };
+    // Who sets TensorRT-LLM's variable means it, whatever the configuration that is not at hand says.
+    if worker.engine == Some(Engine::Trtllm)
+        && kv.backend.is_none()
+        && let Some(value) = worker.literal(TRTLLM)
+    {
+        return Observed::Known(named(value));
+    }
     if let Some(what) = &kv.unresolved {
         return Observed::Missing(Skip::new(
             SkipReason::Unresolved,
@@ -262,13 +292,11 @@ fn backend(worker: &Worker) -> Observed<Backend> {
             ),
         ));
     }
-    let named = |name: &str| match name.to_ascii_uppercase().as_str() {
-        "UCX" => Backend::Ucx,
-        "LIBFABRIC" => Backend::Libfabric,
-        _ => Backend::Other,
-    };
     let by_variable = |variable: &str| match worker.env.get(variable) {
-        None => Observed::Known(Backend::Ucx),
+        None => match known(worker, "env") {
+            Ok(()) => Observed::Known(Backend::Ucx),
+            Err(skip) => Observed::Missing(skip),
+        },
         Some(_) => match worker.literal(variable) {
             Some(value) => Observed::Known(named(value)),
             None => Observed::Missing(Skip::new(
@@ -285,9 +313,10 @@ fn backend(worker: &Worker) -> Observed<Backend> {
         (Some(Engine::Sglang), Some("nixl")) => by_variable("SGLANG_DISAGGREGATION_NIXL_BACKEND"),
         (Some(Engine::Trtllm), Some("default")) => match default_of_trtllm(worker) {
             Some(backend) => Observed::Known(backend),
-            None => by_variable("TRTLLM_NIXL_KVCACHE_BACKEND"),
+            None => by_variable(TRTLLM),
         },
-        (Some(Engine::Trtllm), Some("nixl")) => by_variable("TRTLLM_NIXL_KVCACHE_BACKEND"),
+        (Some(Engine::Trtllm), Some("nixl")) => by_variable(TRTLLM),
+        (_, Some(UNRECOGNISED)) => Observed::Known(Backend::Unknown),
         (_, Some("ucx" | "nixl")) => Observed::Known(Backend::Ucx),
         (_, Some(_)) => Observed::Known(Backend::Other),
         (Some(Engine::Vllm), None) => Observed::Known(of_vllm(worker)),

@@ -159,6 +159,8 @@ pub(crate) fn deployment(container: &str, spec: &str) -> String {
 
 /// Container and pod of one that asks for a GPU and nothing else.
 pub(crate) const GPU: &str = "resources: {limits: {nvidia.com/gpu: 1}}";
+/// Container whose resources nobody has filled in.
+pub(crate) const UNFILLED: &str = "resources: ${RESOURCES}";
 /// Container that asks for a GPU and an RDMA device.
 pub(crate) const RDMA: &str = "resources: {limits: {nvidia.com/gpu: 1, rdma/ib: 1}}";
 /// Container that asks for a GPU and EFA devices.

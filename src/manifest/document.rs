@@ -173,6 +173,11 @@ const MARKERS: [&str; 13] = [
 ];
 
 impl Document<'_> {
+    /// Its kind has a pod template.
+    pub fn is_pod(&self) -> bool {
+        self.kind.is_some_and(|kind| POD_KINDS.contains(&kind))
+    }
+
     /// What the document can matter for.
     pub fn part(&self) -> Part {
         match self.kind {

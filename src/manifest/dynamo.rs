@@ -186,7 +186,12 @@ fn component_pod<'a>(component: Node<'a>, env: Option<Node<'a>>) -> Pod<'a> {
             .into_iter()
             .collect(),
         container,
-        spec: component.at(&["podTemplate", "spec"]),
+        // A placeholder may stand for the whole template.
+        spec: component.at(&["podTemplate", "spec"]).or_else(|| {
+            component
+                .get("podTemplate")
+                .filter(|template| template.word().is_some())
+        }),
         annotations: component
             .at(&["podTemplate", "metadata", "annotations"])
             .into_iter()

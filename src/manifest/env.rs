@@ -6,7 +6,7 @@ use super::place::{self, Range};
 use super::word::{Piece, kubernetes};
 use super::yaml::Node;
 use crate::catalogue;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// A value as far as the manifest says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,6 +81,8 @@ pub(super) struct Env {
     made: usize,
     /// There were more variables than the run has room for.
     cut: bool,
+    /// Catalogued variables whose value is a number or a boolean.
+    unquoted: BTreeSet<&'static str>,
 }
 
 /// What the operator sets in every worker, as far as other values refer to it.
@@ -129,6 +131,17 @@ impl Env {
     /// Takes a variable away, and gives it.
     pub fn unset(&mut self, name: &str) -> Option<Setting> {
         self.settings.remove(name)
+    }
+
+    /// What the API server will not take, for a note.
+    pub fn rejected(&self) -> Option<String> {
+        let names: Vec<&str> = self.unquoted.iter().copied().collect();
+        (!names.is_empty()).then(|| {
+            format!(
+                "the values of {} are not quoted: the API server takes texts only, no numbers and no booleans",
+                names.join(", ")
+            )
+        })
     }
 
     /// There were more variables than the run has room for: the rest was not read.
@@ -190,6 +203,11 @@ impl Env {
             let mut foreign = false;
             let (value, resolved) = match reference {
                 None => {
+                    if entry.get("value").is_some_and(Node::is_no_text)
+                        && let Some(variable) = catalogue::find(name)
+                    {
+                        self.unquoted.insert(variable.name);
+                    }
                     let written = entry.get("value").and_then(Node::word).unwrap_or_default();
                     let (value, taint) = self.expand(written);
                     foreign = taint;

@@ -60,8 +60,7 @@ impl Range {
         let text = &file.text;
         let end = self.end.min(text.len()).max(self.start);
         let shown = text.get(self.start..end).unwrap_or_default().trim_end();
-        let head = text.get(..self.start).unwrap_or_default();
-        let column = head.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+        let column = column(text, self.start);
         Spot {
             file: Arc::clone(file),
             start: self.start,
@@ -69,6 +68,26 @@ impl Range {
             line: self.line,
             column: u32::try_from(column).unwrap_or(u32::MAX),
         }
+    }
+}
+
+/// Columns are counted so far back; no line that a person writes is longer.
+const LONG_LINE: usize = 64 << 10;
+
+/// Column of a byte in characters, from 1; behind that many bytes of one line, in bytes.
+fn column(text: &str, at: usize) -> usize {
+    let from = at.saturating_sub(LONG_LINE);
+    let window = text.as_bytes().get(from..at).unwrap_or_default();
+    match window.iter().rposition(|&b| b == b'\n') {
+        Some(end) => {
+            text.get(from + end + 1..at)
+                .unwrap_or_default()
+                .chars()
+                .count()
+                + 1
+        }
+        None if from == 0 => text.get(..at).unwrap_or_default().chars().count() + 1,
+        None => LONG_LINE,
     }
 }
 

@@ -89,12 +89,17 @@ impl Reader {
                     self.count(kind);
                 }
                 let part = document.part();
-                // What the user named has to be valid throughout, whatever of it matters here.
-                if self.named[file] && part != Part::Subject {
-                    match Tree::parse(document.text, document.base, document.line) {
+                // What the user named has to be valid throughout, whatever of it matters here; of what is met on the way,
+                // what a deployment may refer to and what may be one.
+                let looked_at = self.named[file] || part == Part::Companion || document.is_pod();
+                if counted && looked_at && part != Part::Subject {
+                    match Tree::check(document.text, document.base, document.line) {
                         Err(_) if broken::is_helm(document.text) => helm = true,
-                        Err(e) => self.inventory.errors.push(broken::error(source, &e)),
-                        Ok(_) => {}
+                        Err(e) => {
+                            let InputError { object, message } = broken::error(source, &e);
+                            self.complain(file, object, message);
+                        }
+                        Ok(()) => {}
                     }
                 }
                 match part {
@@ -120,19 +125,18 @@ impl Reader {
         out
     }
 
-    /// An error where the user named the file, a note where it was met on the way.
+    /// A remark on a whole file.
     fn remark(&mut self, file: usize, message: &str) {
         let object = self.files[file].path.clone();
+        self.complain(file, object, message.to_owned());
+    }
+
+    /// An error where the user named the file, a note where it was met on the way.
+    fn complain(&mut self, file: usize, object: String, message: String) {
         if self.named[file] {
-            self.inventory.errors.push(InputError {
-                object,
-                message: message.to_owned(),
-            });
+            self.error(&object, message);
         } else {
-            self.inventory.notes.push(Note {
-                object,
-                message: message.to_owned(),
-            });
+            self.note(object, message);
         }
     }
 

@@ -12,11 +12,11 @@ use super::roles;
 use super::start::{self, Start};
 use super::word::is_name;
 use super::workload::{Engine, EnvEntry, EnvValue, Role, UNRECOGNISED, UnknownVariable, Worker};
-use super::yaml::Tree;
+use super::yaml::{Node, Tree};
 use crate::catalogue;
 use crate::sanitise;
 use crate::source::SourceFile;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Longest value that is kept, in characters. It is judged as it is, and made safe where it is shown.
@@ -91,6 +91,20 @@ pub(super) fn build(pod: &Pod<'_>, framework: Option<&str>, scope: Scope<'_, '_>
     let infiniband_hostpath = pod.infiniband_hostpath();
     let host_network = pod.host("hostNetwork");
     let (kept, unknown) = catalogued(&env, scope);
+    let (unknown_parts, mut remarks) = placeholders(pod);
+    remarks.extend(env.rejected());
+    if env.is_cut() {
+        remarks.push(
+            "the environment: too many variables in this run, the rest was not read".to_owned(),
+        );
+    }
+    if start.unread {
+        remarks
+            .push("the start script: too long or too deep, what it sets is not known".to_owned());
+    }
+    for remark in &mut remarks {
+        *remark = format!("{remark} (worker {})", pod.name);
+    }
     let worker = Worker {
         name: sanitise::line(&pod.name, NAME_CAP),
         spot: pod.range.spot(scope.file),
@@ -126,22 +140,10 @@ pub(super) fn build(pod: &Pod<'_>, framework: Option<&str>, scope: Scope<'_, '_>
         by_operator: pod.by_operator,
         infiniband_hostpath,
         net_annotations: pod.net_annotations(),
+        unknown_parts,
         kv_transfer,
         flags: reported(&start.flags, &config),
     };
-    let mut remarks = placeholders(pod);
-    if env.is_cut() {
-        remarks.push(
-            "the environment: too many variables in this run, the rest was not read".to_owned(),
-        );
-    }
-    if start.unread {
-        remarks
-            .push("the start script: too long or too deep, what it sets is not known".to_owned());
-    }
-    for remark in &mut remarks {
-        *remark = format!("{remark} (worker {})", worker.name);
-    }
     Built {
         worker,
         module: start.module,
@@ -305,29 +307,53 @@ fn resources_range(pod: &Pod<'_>) -> Range {
         })
 }
 
-/// Maps and lists for which a text stands: nothing is known of what they will hold.
-fn placeholders(pod: &Pod<'_>) -> Vec<String> {
-    let env = pod.env.iter().map(|(level, node)| (*level, *node));
-    let resources = pod.resources.iter().map(|node| ("resources", *node));
-    let spec = pod.spec.map(|node| ("the pod spec", node)).into_iter();
-    let container = pod
-        .container
-        .map(|node| ("the container", node))
-        .into_iter();
-    env.chain(resources)
-        .chain(spec)
-        .chain(container)
-        .filter_map(|(what, node)| {
-            let text = node.word()?;
-            let name = text.strip_prefix("${").and_then(|t| t.strip_suffix('}'));
-            let shown = match name.filter(|n| is_name(n)) {
-                Some(_) => text,
-                None if env::is_placeholder(text) => "a placeholder",
-                None => "a text",
-            };
-            Some(format!(
-                "{what} is {shown}: nothing is known of it; fill it in first (envsubst)"
-            ))
-        })
-        .collect()
+/// Where a text stands for a map or list, so that nothing is known of it: which parts, and a remark for each.
+fn placeholders(pod: &Pod<'_>) -> (Vec<&'static str>, Vec<String>) {
+    const ALL: &[&str] = &["env", "resources", "securityContext"];
+    let mut found: Vec<(&str, &[&'static str], Node<'_>)> = Vec::new();
+    found.extend(
+        pod.env
+            .iter()
+            .map(|(level, node)| (*level, &ALL[..1], *node)),
+    );
+    found.extend(pod.env_from.map(|(_, node)| ("envFrom", &ALL[..1], node)));
+    for resources in &pod.resources {
+        found.push(("resources", &ALL[1..2], *resources));
+        for key in ["limits", "requests", "claims"] {
+            found.extend(resources.get(key).map(|node| (key, &ALL[1..2], node)));
+        }
+    }
+    found.extend(pod.container.map(|node| ("the container", ALL, node)));
+    found.extend(pod.spec.map(|node| ("the pod spec", ALL, node)));
+    let keys: [(&str, Option<Node<'_>>, &[&'static str]); 5] = [
+        ("containers", pod.spec, ALL),
+        ("volumes", pod.spec, &ALL[1..2]),
+        ("resourceClaims", pod.spec, &ALL[1..2]),
+        ("volumeMounts", pod.container, &ALL[1..2]),
+        ("securityContext", pod.container, &ALL[2..]),
+    ];
+    for (key, node, lost) in keys {
+        found.extend(node.and_then(|n| n.get(key)).map(|n| (key, lost, n)));
+    }
+    let (mut unknown, mut remarks) = (BTreeSet::new(), Vec::new());
+    for (what, lost, node) in found {
+        let Some(text) = node.word() else { continue };
+        let name = text.strip_prefix("${").and_then(|t| t.strip_suffix('}'));
+        let shown = match name.filter(|n| is_name(n)) {
+            Some(_) => text,
+            None if env::is_placeholder(text) => "a placeholder",
+            None => "a text",
+        };
+        unknown.extend(lost);
+        remarks.push(format!(
+            "{what} is {shown}: nothing is known of it; fill it in first (envsubst)"
+        ));
+    }
+    for (level, node) in pod.env.iter().filter(|(_, node)| node.is_map()) {
+        let at = node.line();
+        remarks.push(format!(
+            "{level} (line {at}) is a map, not read: the API server takes a list of name and value only"
+        ));
+    }
+    (unknown.into_iter().collect(), remarks)
 }

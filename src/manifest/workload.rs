@@ -236,6 +236,9 @@ pub struct Worker {
     pub infiniband_hostpath: bool,
     /// Annotation keys that attach secondary networks (`networking.gke.io/interfaces`, `k8s.v1.cni.cncf.io/networks`).
     pub net_annotations: Vec<String>,
+    /// Parts of the entry that are placeholders, so that nothing is known of them: `env`, `resources` (with claims and
+    /// volumes), `securityContext`.
+    pub unknown_parts: Vec<&'static str>,
     /// How the engine moves KV.
     pub kv_transfer: KvTransfer,
     /// What can give a fast KV path, in the order of [`Reach`].
@@ -252,6 +255,11 @@ impl Worker {
             Some(EnvValue::Literal(value)) => Some(value),
             _ => None,
         }
+    }
+
+    /// A placeholder stands where this part would be.
+    pub fn lacks(&self, part: &str) -> bool {
+        self.unknown_parts.contains(&part)
     }
 
     /// The worker as a sentence calls it: its name, and its role where the name does not say it already.

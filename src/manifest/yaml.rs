@@ -104,11 +104,7 @@ impl<'t> Tree<'t> {
             .tree
             .nodes
             .reserve((text.len() / 16).min(NODE_BUDGET));
-        let options = granit_parser::options! {
-            flow_nesting_limit: DEPTH_LIMIT,
-            block_nesting_limit: DEPTH_LIMIT,
-        };
-        let mut parser = Parser::new_from_str_with_options(text, options);
+        let mut parser = parser(text);
         while let Some(next) = parser.next_event() {
             match next {
                 Ok((event, span)) => {
@@ -125,6 +121,16 @@ impl<'t> Tree<'t> {
         Ok(builder.tree)
     }
 
+    /// Is `text` YAML at all? Costs half of a tree, and does not see keys that stand twice.
+    pub fn check(text: &'t str, base: usize, line: u32) -> Result<(), YamlError> {
+        let error = match parser(text).find_map(Result::err) {
+            None => return Ok(()),
+            Some(error) => error,
+        };
+        let at = error.marker().byte_offset().unwrap_or(text.len());
+        Err(locate(text, base, line, at, error.info().to_owned()))
+    }
+
     /// How much is written, aliases as such.
     pub fn written(&self) -> usize {
         self.nodes.len() + self.text.len() / 16
@@ -134,6 +140,14 @@ impl<'t> Tree<'t> {
     pub fn roots(&self) -> impl Iterator<Item = Node<'_>> {
         self.roots.iter().map(|&id| Node { tree: self, id })
     }
+}
+
+fn parser(text: &str) -> Parser<'_, granit_parser::StrInput<'_>> {
+    let options = granit_parser::options! {
+        flow_nesting_limit: DEPTH_LIMIT,
+        block_nesting_limit: DEPTH_LIMIT,
+    };
+    Parser::new_from_str_with_options(text, options)
 }
 
 struct Builder<'t> {
@@ -309,27 +323,31 @@ impl<'t> Builder<'t> {
 
     #[cold]
     fn error(&self, at: usize, what: String) -> YamlError {
-        let mut at = at.min(self.text.len());
-        while !self.text.is_char_boundary(at) {
-            at -= 1;
-        }
-        let before = &self.text[..at];
-        let line = before.bytes().filter(|&b| b == b'\n').count();
-        let column = before
-            .rsplit('\n')
-            .next()
-            .unwrap_or_default()
-            .chars()
-            .count()
-            + 1;
-        YamlError {
-            offset: self.base + at,
-            line: self
-                .line
-                .saturating_add(u32::try_from(line).unwrap_or(u32::MAX)),
-            column: u32::try_from(column).unwrap_or(u32::MAX),
-            what,
-        }
+        locate(self.text, self.base, self.line, at, what)
+    }
+}
+
+/// An error at byte `at` of a text that begins at byte `base` and line `first` of its file.
+#[cold]
+fn locate(text: &str, base: usize, first: u32, at: usize, what: String) -> YamlError {
+    let mut at = at.min(text.len());
+    while !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    let before = &text[..at];
+    let line = before.bytes().filter(|&b| b == b'\n').count();
+    let column = before
+        .rsplit('\n')
+        .next()
+        .unwrap_or_default()
+        .chars()
+        .count()
+        + 1;
+    YamlError {
+        offset: base + at,
+        line: first.saturating_add(u32::try_from(line).unwrap_or(u32::MAX)),
+        column: u32::try_from(column).unwrap_or(u32::MAX),
+        what,
     }
 }
 
@@ -445,6 +463,18 @@ impl<'a> Node<'a> {
     /// A plain boolean, with the words of YAML 1.1 that Kubernetes still takes.
     pub fn is_true(self) -> bool {
         matches!(self.body(), Body::Scalar(t, Style::Plain) if matches!(t.as_ref(), "true" | "True" | "TRUE" | "yes" | "Yes" | "YES" | "on" | "On" | "ON"))
+    }
+
+    /// A plain number or boolean, where Kubernetes wants a text.
+    pub fn is_no_text(self) -> bool {
+        const BOOLEANS: [&str; 6] = ["true", "false", "yes", "no", "on", "off"];
+        let Body::Scalar(text, Style::Plain) = self.body() else {
+            return false;
+        };
+        // Rust also reads `inf` and `nan` as numbers, which YAML writes with a dot in front.
+        let number =
+            text.ends_with(|c: char| c.is_ascii_digit() || c == '.') && text.parse::<f64>().is_ok();
+        number || BOOLEANS.iter().any(|word| word.eq_ignore_ascii_case(text))
     }
 
     /// A whole number that is not negative, written plain or in quotes.

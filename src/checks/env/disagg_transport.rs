@@ -1,6 +1,7 @@
 use crate::check;
 use crate::checks::WorkerScope;
 use crate::checks::declare::{Draft, Outcome};
+use crate::checks::scope::known;
 use crate::judge;
 use crate::judge::context::{Backend, Tri};
 use crate::report::Status;
@@ -40,10 +41,14 @@ fn run(scope: &WorkerScope<'_>) -> Outcome {
         }
         let verdict = judge::judge(name, None, &context);
         if verdict.status >= Status::Warn {
+            known(scope.worker, "env")?;
             missing.push((name, verdict));
         }
     }
     if missing.is_empty() {
+        if context.efa == Tri::Unknown {
+            known(scope.worker, "resources")?;
+        }
         return Ok(vec![Draft::ok(
             "no transport variable that this worker needs is missing; unset UCX and NCCL \
                                   variables are good defaults",
@@ -73,9 +78,9 @@ fn run(scope: &WorkerScope<'_>) -> Outcome {
 #[cfg(test)]
 mod tests {
     use crate::checks::testing::{
-        APART, EFA, GPU, Pod, alone, both, env, graph, lines, table, unread, vllm,
+        APART, EFA, GPU, Pod, UNFILLED, alone, both, env, graph, lines, table, unread, vllm,
     };
-    use crate::report::Status::{Ok, Warn};
+    use crate::report::Status::{Ok, Skipped, Warn};
 
     #[test]
     fn table_of_statuses() {
@@ -112,6 +117,17 @@ mod tests {
                     "EFA with a backend that is not known",
                     graph(&by_file),
                     &[Warn, Warn],
+                ),
+                ("a placeholder", graph(UNFILLED), &[Skipped, Skipped]),
+                (
+                    "EFA, and variables to be filled in",
+                    graph(&lines(&[&efa, "env: ${VARIABLES}"])),
+                    &[Skipped, Skipped],
+                ),
+                (
+                    "EFA on different nodes, and variables to be filled in",
+                    both(Pod::of(&lines(&[&efa, "env: ${VARIABLES}"])).spec(APART)),
+                    &[Ok, Ok],
                 ),
                 ("aggregated", alone(Pod::of(&efa)), &[]),
             ],

@@ -132,6 +132,14 @@ mod tests {
                     graph(&trtllm(&by("TRTLLM_NIXL_KVCACHE_BACKEND", "LIBFABRIC"))),
                     &[Ok, Ok],
                 ),
+                (
+                    "TensorRT-LLM with LIBFABRIC, its file elsewhere",
+                    graph(&efa(&lines(&[
+                        "command: [python3, -m, dynamo.trtllm, --extra-engine-args, /x.yaml]",
+                        &by("TRTLLM_NIXL_KVCACHE_BACKEND", "LIBFABRIC"),
+                    ]))),
+                    &[Ok, Ok],
+                ),
                 ("TensorRT-LLM by default", graph(&trtllm("")), &[Warn, Warn]),
                 ("no engine is named", graph(EFA), &[Skipped, Skipped]),
                 (

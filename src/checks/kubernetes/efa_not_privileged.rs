@@ -1,6 +1,7 @@
 use crate::check;
 use crate::checks::WorkerScope;
 use crate::checks::declare::{Draft, Outcome};
+use crate::checks::scope::known;
 use crate::observed::Skip;
 
 check! {
@@ -32,6 +33,7 @@ fn run(scope: &WorkerScope<'_>) -> Outcome {
             Draft::ok("the EFA container is privileged").with(seen),
         ]);
     }
+    known(worker, "securityContext")?;
     let held = if worker.ipc_lock {
         "has IPC_LOCK only"
     } else {

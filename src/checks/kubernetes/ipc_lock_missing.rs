@@ -1,6 +1,7 @@
 use crate::check;
 use crate::checks::WorkerScope;
 use crate::checks::declare::{Draft, Outcome};
+use crate::checks::scope::known;
 use crate::observed::Skip;
 
 check! {
@@ -27,13 +28,18 @@ fn run(scope: &WorkerScope<'_>) -> Outcome {
     scope.require_kv()?;
     let worker = scope.worker;
     // EFA pods answer to efa-not-privileged, whose cure covers this one.
-    if !worker.rdma_requested() || worker.efa() {
+    if worker.efa() {
+        return Err(Skip::not_applicable());
+    }
+    if !worker.rdma_requested() {
+        known(worker, "resources")?;
         return Err(Skip::not_applicable());
     }
     let seen = [worker.resources_spot.evidence()];
     if worker.ipc_lock || worker.privileged {
         return Ok(vec![Draft::ok("the container may lock memory").with(seen)]);
     }
+    known(worker, "securityContext")?;
     let detail = "RDMA is requested without IPC_LOCK: the runtime's limit on locked memory applies (8 MiB by default)";
     let paste = "securityContext:\n  capabilities:\n    add: [IPC_LOCK]";
     Ok(vec![
@@ -47,10 +53,10 @@ fn run(scope: &WorkerScope<'_>) -> Outcome {
 #[cfg(test)]
 mod tests {
     use crate::checks::testing::{
-        CLAIM, EFA, GPU, Pod, RDMA, alone, alpha, both, claim_template, claims, deployment, graph,
-        lines, table, vllm,
+        CLAIM, EFA, GPU, Pod, RDMA, UNFILLED, alone, alpha, both, claim_template, claims,
+        deployment, graph, lines, table, vllm,
     };
-    use crate::report::Status::{Ok, Warn};
+    use crate::report::Status::{Ok, Skipped, Warn};
 
     #[test]
     fn table_of_statuses() {
@@ -89,6 +95,12 @@ mod tests {
                     "without the operator",
                     deployment(&lines(&[RDMA, &vllm("[\"UCX\"]")]), ""),
                     &[Warn],
+                ),
+                ("a placeholder", graph(UNFILLED), &[Skipped, Skipped]),
+                (
+                    "rights to be filled in",
+                    with("${RIGHTS}"),
+                    &[Skipped, Skipped],
                 ),
                 ("EFA answers elsewhere", graph(EFA), &[]),
                 ("no RDMA", graph(GPU), &[]),

@@ -24,7 +24,7 @@ fn run(scope: &WorkerScope<'_>) -> Outcome {
 
 #[cfg(test)]
 mod tests {
-    use crate::checks::testing::{GPU, Pod, alone, graph, lines, sglang, table, unread, vllm};
+    use crate::checks::testing::{GPU, Pod, alone, env, graph, lines, sglang, table, unread, vllm};
     use crate::report::Status::Skipped;
 
     #[test]
@@ -33,6 +33,10 @@ mod tests {
         let by_field = lines(&[&nixl, &unread("SGLANG_DISAGGREGATION_NIXL_BACKEND")]);
         let by_reference =
             "command: [python3, -m, dynamo.vllm]\nargs: [--kv-transfer-config, $(KV)]";
+        let libfabric = lines(&[
+            "command: [python3, -m, dynamo.trtllm, --extra-engine-args, /x.yaml]",
+            &env(&[("TRTLLM_NIXL_KVCACHE_BACKEND", "LIBFABRIC")]),
+        ]);
         table(
             "kv-backend-unresolved",
             &[
@@ -54,6 +58,16 @@ mod tests {
                 ("by default", graph(&nixl), &[]),
                 ("written out", graph(&vllm("[\"UCX\"]")), &[]),
                 ("nothing says", graph(GPU), &[]),
+                (
+                    "variables nobody fills in",
+                    graph(&lines(&[&nixl, "env: ${VARIABLES}"])),
+                    &[Skipped, Skipped],
+                ),
+                (
+                    "a file that is elsewhere, and TensorRT-LLM's own variable",
+                    graph(&libfabric),
+                    &[],
+                ),
                 ("aggregated", alone(Pod::of(by_reference)), &[]),
             ],
         );

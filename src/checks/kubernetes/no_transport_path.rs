@@ -1,6 +1,7 @@
 use crate::check;
 use crate::checks::WorkerScope;
 use crate::checks::declare::{Draft, Outcome};
+use crate::checks::scope::known;
 use crate::manifest::workload::{Reach, Worker};
 use crate::observed::Skip;
 use crate::report::SkipReason;
@@ -52,6 +53,7 @@ fn run(scope: &WorkerScope<'_>) -> Outcome {
             Draft::ok(detail).with([worker.resources_spot.evidence()]),
         ]);
     }
+    known(worker, "resources")?;
     let peer = scope
         .workload
         .workers
@@ -104,9 +106,9 @@ fn lines(worker: &Worker, peer: Option<&Worker>) -> String {
 #[cfg(test)]
 mod tests {
     use crate::checks::testing::{
-        CLAIM, EFA, GPU, HOST_DEVICES, HOST_VOLUME, Pod, RDMA, alone, alpha, both, channel,
-        claim_template, claims, deployment, encode_pd, graph, lines, report, table, two_sided,
-        vllm,
+        CLAIM, EFA, GPU, HOST_DEVICES, HOST_VOLUME, Pod, RDMA, UNFILLED, alone, alpha, both,
+        channel, claim_template, claims, deployment, encode_pd, graph, lines, report, table,
+        two_sided, vllm,
     };
     use crate::report::SkipReason;
     use crate::report::Status::{Ok, Skipped, Warn};
@@ -163,6 +165,17 @@ mod tests {
                 (
                     "a claim without its template",
                     claiming.clone(),
+                    &[Skipped, Skipped],
+                ),
+                ("a placeholder", graph(UNFILLED), &[Skipped, Skipped]),
+                (
+                    "a placeholder beside the host's network",
+                    both(Pod::of(UNFILLED).spec("hostNetwork: true")),
+                    &[Ok, Ok],
+                ),
+                (
+                    "a placeholder for the volumes",
+                    both(Pod::of(GPU).spec("volumes: ${VOLUMES}")),
                     &[Skipped, Skipped],
                 ),
                 ("aggregated", alone(Pod::of(GPU)), &[]),

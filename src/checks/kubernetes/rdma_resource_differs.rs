@@ -1,6 +1,7 @@
 use crate::check;
 use crate::checks::WorkloadScope;
 use crate::checks::declare::{Draft, Outcome};
+use crate::checks::scope::known;
 use crate::manifest::workload::Worker;
 use crate::observed::Skip;
 use std::collections::BTreeSet;
@@ -26,6 +27,8 @@ fn run(scope: &WorkloadScope<'_>) -> Outcome {
 
 /// One pair of ends.
 fn pair(left: &Worker, right: &Worker) -> Outcome {
+    known(left, "resources")?;
+    known(right, "resources")?;
     let names = |w: &Worker| w.rdma_resources.keys().cloned().collect::<BTreeSet<_>>();
     let (a, b) = (names(left), names(right));
     if a.is_empty() && b.is_empty() {
@@ -71,9 +74,9 @@ fn pair(left: &Worker, right: &Worker) -> Outcome {
 #[cfg(test)]
 mod tests {
     use crate::checks::testing::{
-        GPU, MOCKER, Pod, RDMA, alone, encode_pd, graph, lines, table, two_sided,
+        GPU, MOCKER, Pod, RDMA, UNFILLED, alone, encode_pd, graph, lines, table, two_sided,
     };
-    use crate::report::Status::{Ok, Warn};
+    use crate::report::Status::{Ok, Skipped, Warn};
 
     #[test]
     fn table_of_statuses() {
@@ -95,6 +98,7 @@ mod tests {
                 ("only decode", two_sided(GPU, RDMA), &[Warn]),
                 ("only encode", encode_pd(RDMA, GPU), &[Warn]),
                 ("neither", graph(GPU), &[]),
+                ("a placeholder", two_sided(RDMA, UNFILLED), &[Skipped]),
                 (
                     "a mocker moves nothing",
                     two_sided(&lines(&[RDMA, MOCKER]), MOCKER),
