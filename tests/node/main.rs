@@ -123,7 +123,19 @@ fn tree(more: &[(&str, &str)]) -> TempDir {
             "sys/class/infiniband_verbs/uverbs0/ibdev".to_owned(),
             "mlx5_0\n",
         ),
+        (
+            "sys/class/infiniband/mlx5_0/device/vendor".to_owned(),
+            "0x15b3\n",
+        ),
         ("dev/infiniband/uverbs0".to_owned(), ""),
+        // In place of what the machine that runs the tests has of these.
+        (
+            "bin/ibv_devinfo".to_owned(),
+            "#!/bin/sh\nprintf 'hca_id:\\tmlx5_0\\n\\ttransport:\\t\\t\\tInfiniBand (0)\\n\\tphys_port_cnt:\\t\\t\\t1\\n\\t\\tport:\\t1\\n\\t\\t\\tstate:\\t\\t\\tPORT_ACTIVE (4)\\n\\t\\t\\tactive_mtu:\\t\\t4096 (5)\\n\\t\\t\\tlink_layer:\\t\\tInfiniBand\\n\\n'\n",
+        ),
+        ("bin/ibstat".to_owned(), "#!/bin/sh\nexit 1\n"),
+        ("bin/rdma".to_owned(), "#!/bin/sh\nexit 1\n"),
+        ("bin/ucx_info".to_owned(), "#!/bin/sh\nexit 1\n"),
         ("proc/sys/kernel/osrelease".to_owned(), "6.8.0\n"),
         ("proc/7/cmdline".to_owned(), "python3\0-m\0dynamo.vllm\0"),
         (
