@@ -40,7 +40,7 @@ fn machines() -> Vec<(String, Snapshot)> {
 
 fn findings(snapshot: &Snapshot) -> Vec<Finding> {
     let mut findings = checks::run(&Inventory::default(), std::slice::from_ref(snapshot));
-    findings.retain(|finding| finding.target.kind == TargetKind::Pod);
+    findings.retain(|finding| matches!(finding.target.kind, TargetKind::Pod | TargetKind::Host));
     findings
 }
 
