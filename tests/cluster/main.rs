@@ -4,6 +4,7 @@
     reason = "a fixture that cannot be built ends the test"
 )]
 
+#[expect(dead_code, reason = "only a part of the fake cluster is needed here")]
 #[path = "../fake/mod.rs"]
 mod fake;
 
