@@ -115,6 +115,13 @@ impl Arguments {
             // Readiness alone: the rest of the container is `node`'s business.
             findings.retain(|f| matters(f.id));
         }
+        for pod in unseen_and_used(&collected.snapshots, &pairs) {
+            findings.retain(|f| f.name != "nixl" || f.target.name != pod);
+            collected.notes.push(Note {
+                object: pod,
+                message: "NIXL is in none of the usual directories; the transfer found it by the interpreter".to_owned(),
+            });
+        }
         let made = pairs.iter().map(report_of).collect();
         let report = Report::with_pairs(
             "nixl",
@@ -582,6 +589,7 @@ fn intent(initiator: &Snapshot, target: &Snapshot) -> Intent {
         host_memory: host_memory(initiator) && host_memory(target),
         line_rates: BTreeMap::new(),
         likely_cause: worst.map(|f| format!("{} ({})", f.detail, f.target)),
+        likely_fix: worst.and_then(|f| f.fix.clone()),
     }
 }
 
@@ -640,6 +648,22 @@ fn report_of(pair: &PairFacts) -> PairReport {
         of_line_rate: pair.of_line_rate,
         steps: pair.steps.clone(),
     }
+}
+
+/// Places whose NIXL no read showed, and whose transfer moved bytes with it.
+fn unseen_and_used(snapshots: &[Snapshot], pairs: &[PairFacts]) -> Vec<String> {
+    let moved = |pod: &str| {
+        let mut of_pod = pairs
+            .iter()
+            .filter(|p| p.initiator == pod || p.target == pod);
+        of_pod.any(|p| !p.steps.is_empty())
+    };
+    let unseen = |s: &&Snapshot| {
+        let software = checks::Container::parse(s).facts.software;
+        software.nixl_packages().is_ok_and(|found| found.is_empty())
+    };
+    let places = snapshots.iter().filter(unseen).map(|s| s.place.pod.clone());
+    places.filter(|pod| moved(pod)).collect()
 }
 
 /// Checks that say whether NIXL can move KV from here.

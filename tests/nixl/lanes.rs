@@ -100,7 +100,7 @@ async fn wrong_bytes_are_the_first_thing_to_fix() {
     assert_eq!(status, "fail");
     assert!(detail.starts_with("WRONG BYTES: READ"), "{detail}");
     assert_eq!(run.report()["fix_first"][0]["name"], "kv-transfer");
-    assert_eq!(run.pairs()[0].2, false);
+    assert!(!run.pairs()[0].2);
     assert_clean(&fake, &[p.path(), d.path()]).await;
 }
 

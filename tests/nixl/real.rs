@@ -67,5 +67,10 @@ async fn between_two_pod_like_places_the_real_wheel_takes_tcp_and_that_is_untrus
     run.assert_trust("untrusted");
     assert!(run.pairs().iter().all(|p| !p.2));
     assert_eq!(run.code, Some(1));
+    // This interpreter is in no usual place, and NIXL was there all the same.
+    assert!(
+        run.stdout
+            .contains("the transfer found it by the interpreter")
+    );
     assert_eq!(fake.writes(), []);
 }
