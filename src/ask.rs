@@ -333,6 +333,11 @@ efa mana_ib ionic_rdma erdma rdma_rxe siw xpmem knem udmabuf" }, 8 * KB, Nothing
         Function { place: "", call: r#"each_line "$site_dirs" plugins_here; paths "$ROOT"/opt/nvidia/nvda_nixl/lib*/plugins/libplugin_*.so "$ROOT"/opt/nvidia/nvda_nixl/lib*/*/plugins/libplugin_*.so "$ROOT"/usr/local/nixl/lib*/plugins/libplugin_*.so "$ROOT"/usr/local/nixl/lib*/*/plugins/libplugin_*.so"# },
         32 * KB, Worker,
         "which backends NIXL can load";
+    /// Tools that test a path, one per line: a name where it is on PATH, else a path.
+    TEST_TOOLS = "test-tools", "nixlbench, nixl_test, ucx_perftest (on PATH, or where NIXL installs its own)",
+        Function { place: "", call: r#"for t in nixlbench nixl_test ucx_perftest; do if has "$t"; then put "$t"; fi; done
+  paths "$ROOT"/usr/local/nixlbench/bin/nixlbench"# }, KB, Nothing,
+        "whether the image brings a benchmark of its own; none is run";
     /// Libraries and modules of UCX, one path per line.
     UCX_LIBRARIES = "ucx-libraries", "libucp, libucs, libuct and UCX modules in wheels and usual directories",
         Function { place: "", call: r#"each_line "$site_dirs" ucx_here

@@ -1,8 +1,8 @@
 //! The real NIXL wheel, without RDMA and without a GPU: one host, and two pod-like places joined by a veth.
 //!
 //! Runs where INTERCONNECT_NIXL_PYTHON names an interpreter with nixl-cu12 and numpy; the two places need root,
-//! iproute2 and unshare. Elsewhere it says aloud that it did not run. INTERCONNECT_NIXL_RECORD names a directory for the
-//! records of the runs: that is where tests/support/ucx_logs come from.
+//! iproute2 and unshare. Elsewhere it says aloud that it did not run; INTERCONNECT_NIXL_REQUIRED makes that a failure.
+//! INTERCONNECT_NIXL_RECORD names a directory for the records of the runs: that is where tests/support/ucx_logs come from.
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "helpers of tests")]
 
 #[path = "support/transfer.rs"]
@@ -150,6 +150,10 @@ async fn between_two_pod_like_places_the_lane_is_tcp_and_that_fails() {
     };
     let pods = Pods(format!("icx{}", std::process::id()));
     if !Pods::script("up", &pods.0) {
+        assert!(
+            std::env::var_os("INTERCONNECT_NIXL_REQUIRED").is_none(),
+            "no two pod-like places: root, iproute2 and unshare are needed"
+        );
         println!("SKIPPED: two pod-like places need root, iproute2 and unshare");
         return;
     }

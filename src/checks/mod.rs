@@ -45,7 +45,7 @@ checks! {
         gdrcopy,
     },
     ucx::{ ucx_without_cuda, ucx_without_verbs, two_ucx_libraries, ucx_complaints, lane_without_rdma },
-    nixl::{ efa_without_libfabric, known_bad_version },
+    nixl::{ efa_without_libfabric, nixl_missing, known_bad_version, test_tools },
     nccl::{ collectives_degraded },
     memory::{ memlock_limited, dev_shm_small },
     kubernetes::{

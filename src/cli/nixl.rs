@@ -39,6 +39,9 @@ pub(super) struct Arguments {
     /// Transfer between this many of all pairs. What is not in the sample stays unproven.
     #[arg(long, value_name = "N", requires = "pods")]
     sample: Option<usize>,
+    /// Fewer and smaller operations: a few seconds per pair. Bytes and lane are told, rates are not held against the port.
+    #[arg(long, requires = "transfer")]
+    quick: bool,
     /// Where the bytes lie: GPU memory where there is a GPU and room for it, host memory otherwise.
     #[arg(long, value_enum, default_value = "auto")]
     memory: MemoryChoice,
@@ -111,6 +114,13 @@ impl Arguments {
         if !self.transfer {
             // Readiness alone: the rest of the container is `node`'s business.
             findings.retain(|f| matters(f.id));
+        }
+        for pod in unseen_and_used(&collected.snapshots, &pairs) {
+            findings.retain(|f| f.name != "nixl" || f.target.name != pod);
+            collected.notes.push(Note {
+                object: pod,
+                message: "NIXL is in none of the usual directories; the transfer found it by the interpreter".to_owned(),
+            });
         }
         let made = pairs.iter().map(report_of).collect();
         let report = Report::with_pairs(
@@ -204,6 +214,7 @@ impl Arguments {
             gpu: self.gpu,
             backend: self.backend.clone(),
             own: self.own,
+            quick: self.quick,
         }
     }
 
@@ -235,6 +246,7 @@ struct Choice {
     gpu: u32,
     backend: Option<String>,
     own: bool,
+    quick: bool,
 }
 
 /// One transfer, judged.
@@ -251,7 +263,11 @@ async fn one_pair<T: Open, I: Open>(
         memory: choice.memory,
         gpu: choice.gpu,
         same_container: choice.own,
-        steps: Step::usual(),
+        steps: if choice.quick {
+            Step::quick()
+        } else {
+            Step::usual()
+        },
         echo: catalogue::all().map(|v| v.name.to_owned()).collect(),
         nonce: format!("{:016x}", RandomState::new().hash_one(1u8)),
         seed: (RandomState::new().hash_one(2u8) & 0xffff_ffff) as u32,
@@ -302,7 +318,13 @@ mod pods {
             .clone()
             .unwrap_or_else(|| cluster.namespace.clone());
         let mut collected = Collected::default();
-        let (wanted, sides) = wanted(arguments, &cluster, &namespace, &mut collected).await;
+        let list = targets.selector.is_some() || arguments.pods.is_some();
+        let access = targets.missing_access(&cluster, &namespace, list);
+        let ((wanted, sides), access) = tokio::join!(
+            wanted(arguments, &cluster, &namespace, &mut collected),
+            access
+        );
+        collected.notes.extend(access);
         let schedule = Schedule {
             parallel: targets.parallel,
             each: Duration::from_secs(targets.timeout),
@@ -556,14 +578,18 @@ fn intent(initiator: &Snapshot, target: &Snapshot) -> Intent {
         Path::Rdma
     };
     let findings = checks::run(&Inventory::default(), &[target.clone(), initiator.clone()]);
+    // That NIXL is missing cannot be why its bytes went elsewhere.
     let worst = findings.iter().find(|f| {
-        f.status == crate::report::Status::Fail && f.kv_path != crate::report::KvPath::Off
+        f.status == crate::report::Status::Fail
+            && f.kv_path != crate::report::KvPath::Off
+            && f.name != "nixl"
     });
     Intent {
         path,
         host_memory: host_memory(initiator) && host_memory(target),
         line_rates: BTreeMap::new(),
         likely_cause: worst.map(|f| format!("{} ({})", f.detail, f.target)),
+        likely_fix: worst.and_then(|f| f.fix.clone()),
     }
 }
 
@@ -622,6 +648,22 @@ fn report_of(pair: &PairFacts) -> PairReport {
         of_line_rate: pair.of_line_rate,
         steps: pair.steps.clone(),
     }
+}
+
+/// Places whose NIXL no read showed, and whose transfer moved bytes with it.
+fn unseen_and_used(snapshots: &[Snapshot], pairs: &[PairFacts]) -> Vec<String> {
+    let moved = |pod: &str| {
+        let mut of_pod = pairs
+            .iter()
+            .filter(|p| p.initiator == pod || p.target == pod);
+        of_pod.any(|p| !p.steps.is_empty())
+    };
+    let unseen = |s: &&Snapshot| {
+        let software = checks::Container::parse(s).facts.software;
+        software.nixl_packages().is_ok_and(|found| found.is_empty())
+    };
+    let places = snapshots.iter().filter(unseen).map(|s| s.place.pod.clone());
+    places.filter(|pod| moved(pod)).collect()
 }
 
 /// Checks that say whether NIXL can move KV from here.

@@ -247,7 +247,10 @@ impl TargetArguments {
         let mut collected = Collected::default();
         let wanted = tokio::select! {
             (wanted, access) = async {
-                tokio::join!(self.wanted(&cluster, &namespace), self.missing_access(&cluster, &namespace))
+                tokio::join!(
+                    self.wanted(&cluster, &namespace),
+                    self.missing_access(&cluster, &namespace, self.selector.is_some())
+                )
             } => {
                 collected.notes.extend(access);
                 match wanted {
@@ -293,13 +296,18 @@ impl TargetArguments {
             .map_err(|error| error.to_string())
     }
 
-    /// What this user may not do of what the run needs.
-    async fn missing_access(&self, cluster: &connect::Cluster, namespace: &str) -> Option<Note> {
+    /// What this user may not do of what the run needs; `list`: pods are found by a selector.
+    pub(super) async fn missing_access(
+        &self,
+        cluster: &connect::Cluster,
+        namespace: &str,
+        list: bool,
+    ) -> Option<Note> {
         let mut needs = vec![access::GET_EXEC, access::CREATE_EXEC];
         if !self.pod.is_empty() {
             needs.push(access::GET_PODS);
         }
-        if self.selector.is_some() {
+        if list {
             needs.push(access::LIST_PODS);
         }
         let answers = access::review(cluster, Some(namespace), &needs).await;

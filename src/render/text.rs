@@ -32,7 +32,7 @@ pub fn render(report: &Report, options: Options) -> String {
     let width = options.width.clamp(40, WIDEST);
     headline(&mut out, report, width);
     workloads(&mut out, report, options);
-    pairs(&mut out, report, options);
+    pairs(&mut out, report, options, width);
     let limit = if options.verbose { usize::MAX } else { FIXES };
     for (title, status) in [("Fix first", Status::Fail), ("Worth a look", Status::Warn)] {
         let fixes: Vec<_> = report
@@ -146,7 +146,7 @@ fn one_workload(w: &WorkloadReport) -> String {
 }
 
 /// Transfers: one line for each, and a matrix where there are several.
-fn pairs(out: &mut String, report: &Report, options: Options) {
+fn pairs(out: &mut String, report: &Report, options: Options, width: usize) {
     let made = &report.pairs.made;
     if made.is_empty() {
         return;
@@ -173,19 +173,23 @@ fn pairs(out: &mut String, report: &Report, options: Options) {
         let (rows, columns) = (column(|p| &p.initiator), column(|p| &p.target));
         let widest = |names: &[&String]| names.iter().map(|n| n.chars().count()).max().unwrap_or(0);
         let (first, each) = (widest(&rows), widest(&columns).max(22));
-        let heads: Vec<String> = columns.iter().map(|c| format!("{c:<each$}")).collect();
-        let _ = writeln!(out, "  {:first$}  {}", "", heads.join("  ").trim_end());
-        for row in rows {
-            let cells: Vec<String> = columns
-                .iter()
-                .map(|column| {
-                    let pair = made
-                        .iter()
-                        .find(|p| p.initiator == *row && p.target == **column);
-                    format!("{:<each$}", pair.map_or("not tried".to_owned(), cell))
-                })
-                .collect();
-            let _ = writeln!(out, "  {row:<first$}  {}", cells.join("  ").trim_end());
+        // As many columns beside each other as fit.
+        let fit = (width.saturating_sub(first + 2) / (each + 2)).max(1);
+        for block in columns.chunks(fit) {
+            let heads: Vec<String> = block.iter().map(|c| format!("{c:<each$}")).collect();
+            let _ = writeln!(out, "  {:first$}  {}", "", heads.join("  ").trim_end());
+            for row in &rows {
+                let cells: Vec<String> = block
+                    .iter()
+                    .map(|column| {
+                        let pair = made
+                            .iter()
+                            .find(|p| p.initiator == **row && p.target == **column);
+                        format!("{:<each$}", pair.map_or("not tried".to_owned(), cell))
+                    })
+                    .collect();
+                let _ = writeln!(out, "  {row:<first$}  {}", cells.join("  ").trim_end());
+            }
         }
     }
     for p in made
@@ -193,21 +197,22 @@ fn pairs(out: &mut String, report: &Report, options: Options) {
         .filter(|p| options.verbose || made.len() == 1 || !p.proven)
     {
         let share = p.of_line_rate.map_or(String::new(), |s| {
-            format!("  {:.0} % of line rate", s * 100.0)
+            format!(" ({:.0} % of line rate)", s * 100.0)
         });
         let word = styled(p.status.word(), colour(p.status));
-        let _ = writeln!(
-            out,
-            "  {word}  {} -> {}  {}  {}{share}  {} memory",
-            p.initiator,
-            p.target,
-            cell(p),
+        let _ = writeln!(out, "  {word}  {} -> {}", p.initiator, p.target);
+        let proven = if p.proven { ", proven" } else { "" };
+        let line = format!(
+            "{} / {}{share} over {}, {} memory{proven}",
+            rate(p.write_gbytes),
+            rate(p.read_gbytes),
             p.lane,
             p.memory
         );
+        paragraph(out, &line, "        ", width);
         if options.verbose {
             for step in &p.steps {
-                let _ = writeln!(out, "        {step}");
+                paragraph(out, step, "        ", width);
             }
         }
     }
@@ -229,7 +234,7 @@ fn one_fix(out: &mut String, number: usize, fix: &Fix, report: &Report, width: u
     );
     paragraph(out, &fix.detail, "    ", width);
     for evidence in fix.evidence.iter().take(3) {
-        excerpt(out, evidence, fix.status);
+        excerpt(out, evidence, fix.status, width);
     }
     if let Some(action) = &fix.fix {
         paragraph(out, &format!("fix: {action}"), "    ", width);
@@ -276,7 +281,7 @@ fn place(target: &Target, with_workload: bool) -> String {
 }
 
 /// The lines of evidence. A manifest's get position and caret; a machine's are quoted under the read that gave them.
-fn excerpt(out: &mut String, evidence: &Evidence, status: Status) {
+fn excerpt(out: &mut String, evidence: &Evidence, status: Status, width: usize) {
     let level = if status == Status::Fail {
         Level::ERROR
     } else {
@@ -285,7 +290,7 @@ fn excerpt(out: &mut String, evidence: &Evidence, status: Status) {
     let (Some(path), Some(line)) = (&evidence.path, evidence.line) else {
         let _ = writeln!(out, "      {}", evidence.ask.as_deref().unwrap_or_default());
         for line in evidence.excerpt.lines() {
-            let _ = writeln!(out, "        | {line}");
+            quoted(out, line, width);
         }
         return;
     };
@@ -312,6 +317,22 @@ fn excerpt(out: &mut String, evidence: &Evidence, status: Status) {
     let drawn = Renderer::styled().render(&[Group::with_level(level).element(snippet)]);
     for line in drawn.lines() {
         let _ = writeln!(out, "    {line}");
+    }
+}
+
+/// A quoted line. One that is wider than the screen goes on under itself.
+fn quoted(out: &mut String, line: &str, width: usize) {
+    if line.chars().count() + 10 <= width {
+        let _ = writeln!(out, "        | {line}");
+        return;
+    }
+    let options = textwrap::Options::new(width)
+        .initial_indent("        | ")
+        .subsequent_indent("        |     ")
+        .break_words(false)
+        .word_splitter(textwrap::WordSplitter::NoHyphenation);
+    for wrapped in textwrap::wrap(line, options) {
+        let _ = writeln!(out, "{wrapped}");
     }
 }
 

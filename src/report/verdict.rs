@@ -87,9 +87,12 @@ fn about_pairs(trust: Trust, pairs: &Pairs) -> String {
             )
         }
         Trust::Untrusted => {
-            format!("The KV path cannot be trusted: {proven} of {made} {pair} are proven{sample}")
+            format!("The KV path cannot be trusted: {proven} of {made} {pair} proven{sample}")
         }
-        _ => format!("The KV path is not proven yet: {proven} of {made} {pair} are proven{sample}"),
+        _ if proven == made && made == pairs.of => format!(
+            "{proven} of {made} {pair} proven, and a check that trust needs failed or could not be made"
+        ),
+        _ => format!("The KV path is not proven yet: {proven} of {made} {pair} proven{sample}"),
     }
 }
 

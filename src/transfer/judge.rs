@@ -32,6 +32,8 @@ pub struct Intent {
     pub line_rates: BTreeMap<String, f64>,
     /// The most likely cause of a wrong lane, where other facts already name it.
     pub likely_cause: Option<String>,
+    /// What removes that cause.
+    pub likely_fix: Option<String>,
 }
 
 impl Default for Intent {
@@ -41,6 +43,7 @@ impl Default for Intent {
             host_memory: false,
             line_rates: BTreeMap::new(),
             likely_cause: None,
+            likely_fix: None,
         }
     }
 }
@@ -497,7 +500,10 @@ fn wrong_lane(
     let (why, fix) = match (&intent.likely_cause, cause::of_wrong_lane(record, text)) {
         (Some(cause), _) => (
             format!(". Most likely cause: {cause}"),
-            "Remove that cause and run the transfer again.".to_owned(),
+            match &intent.likely_fix {
+                Some(fix) => format!("{fix}; then run the transfer again"),
+                None => "Remove that cause and run the transfer again.".to_owned(),
+            },
         ),
         (None, Some(cause)) => (format!(". Most likely cause: {}", cause.why), cause.fix),
         (None, None) => {
@@ -574,22 +580,32 @@ fn slow(bulk: &[&StepVerdict]) -> Option<Verdict> {
 
 fn caveats(record: &TransferRecord, steps: &[StepVerdict], intent: &Intent) -> Vec<String> {
     let mut out = Vec::new();
+    // Two ends with one reason are one sentence.
+    let mut on_host: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for end in [&record.target, &record.initiator] {
         let Some(ready) = &end.ready else { continue };
-        if record.memory != Memory::Host
-            && let Some(why) = &ready.host_memory_because
-        {
-            out.push(format!(
-                "host memory was used on {}, so its GPU path is not proven: {why}",
-                end.label
-            ));
-        } else if &*ready.seg != "VRAM" && !intent.host_memory {
-            out.push(format!(
-                "host memory was used on {} as asked for, so its GPU path is not proven",
-                end.label
-            ));
+        let why = match &ready.host_memory_because {
+            Some(why) if record.memory != Memory::Host => format!(": {why}"),
+            _ if &*ready.seg != "VRAM" && !intent.host_memory => ", as asked for".to_owned(),
+            _ => continue,
+        };
+        let ends = on_host.entry(why).or_default();
+        if !ends.contains(&end.label.to_string()) {
+            ends.push(end.label.to_string());
         }
-        if let Some(ended) = end.ended.as_ref().filter(|_| end.maxrss_kb.is_some()) {
+    }
+    for (why, ends) in on_host {
+        let ends = ends.join(" and ");
+        out.push(format!(
+            "host memory was used on {ends}, so the GPU path is not proven{why}"
+        ));
+    }
+    for end in [&record.target, &record.initiator] {
+        if let Some(ended) = end
+            .ended
+            .as_ref()
+            .filter(|_| end.ready.is_some() && end.maxrss_kb.is_some())
+        {
             match ended.signal() {
                 Some(signal) => out.push(format!(
                     "the probe on {} crashed at exit (signal {signal}), after its work",

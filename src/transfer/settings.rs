@@ -91,21 +91,30 @@ impl Step {
     /// Shapes of KV traffic, both ways: one word for the latency, small and large blocks in scattered lists, and a
     /// block that is large enough to be held against a line rate.
     pub fn usual() -> Vec<Self> {
-        let shapes = [
+        both_ways(&[
             (8, 1, 200),
             (16 << 10, 64, 50),
             (64 << 10, 64, 50),
             (1 << 20, 64, 10),
             (64 << 20, 1, 10),
-        ];
-        let both = |(bytes, descs, iters)| {
-            [Kind::Write, Kind::Read].map(|kind| Self {
-                kind,
-                bytes,
-                descs,
-                iters,
-            })
-        };
-        shapes.into_iter().flat_map(both).collect()
+        ])
     }
+
+    /// Enough to compare bytes and to name the lane; too little to be held against a line rate.
+    pub fn quick() -> Vec<Self> {
+        both_ways(&[(8, 1, 20), (64 << 10, 16, 20), (1 << 20, 8, 5)])
+    }
+}
+
+/// Each shape as WRITE and as READ: bytes of one descriptor, descriptors, operations.
+fn both_ways(shapes: &[(u64, u64, u64)]) -> Vec<Step> {
+    let both = |&(bytes, descs, iters)| {
+        [Kind::Write, Kind::Read].map(|kind| Step {
+            kind,
+            bytes,
+            descs,
+            iters,
+        })
+    };
+    shapes.iter().flat_map(both).collect()
 }

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -22,6 +22,8 @@ const LOG_TAIL: usize = 512 << 10;
 const LOG_FLOOD: u64 = 64 << 20;
 /// A line of a command is small; a peer that does not take it within this time has stopped.
 const SEND_LIMIT: Duration = Duration::from_secs(5);
+/// What has arrived of a lost connection is read within this time.
+const LAG: Duration = Duration::from_millis(200);
 
 /// What comes from an end.
 #[derive(Debug)]
@@ -41,6 +43,8 @@ pub(super) struct Side {
     log: Arc<Mutex<Log>>,
     junk: Arc<Mutex<Vec<Words>>>,
     readers: JoinSet<()>,
+    /// Says that a connection was lost; ends with the side.
+    _lost: JoinSet<()>,
 }
 
 impl Side {
@@ -50,9 +54,29 @@ impl Side {
         let (log, junk) = (Arc::new(Mutex::new(Log::default())), Arc::default());
         let mut readers = JoinSet::new();
         readers.spawn(read_log(stream.stderr, Arc::clone(&log), sender.clone()));
-        readers.spawn(read_events(stream.stdout, Arc::clone(&junk), sender));
+        readers.spawn(read_events(
+            stream.stdout,
+            Arc::clone(&junk),
+            sender.clone(),
+        ));
         let mut status = JoinSet::new();
-        status.spawn(stream.status);
+        let (tell, told) = oneshot::channel();
+        status.spawn(async move {
+            let ended = stream.status.await;
+            if matches!(ended, Ended::Lost(_)) {
+                // Nobody listens any more once the side is gone.
+                let _ = tell.send(());
+            }
+            ended
+        });
+        // The streams of a lost connection do not end by themselves, and what they still hold is read first.
+        let mut lost = JoinSet::new();
+        lost.spawn(async move {
+            if told.await.is_ok() {
+                tokio::time::sleep(LAG).await;
+                let _ = sender.send(Incoming::End).await;
+            }
+        });
         Self {
             stdin: Some(stream.stdin),
             incoming,
@@ -61,6 +85,7 @@ impl Side {
             log,
             junk,
             readers,
+            _lost: lost,
         }
     }
 

@@ -499,6 +499,8 @@ async fn exec(
             .map(|(_, v)| v.clone())
             .collect(),
         root: pod.root.clone(),
+        env: pod.env.clone(),
+        wrap: pod.wrap.clone(),
         exec: pod.exec.clone(),
         seed: world.seed.fetch_add(0x9e37_79b9, Ordering::Relaxed),
         orphans: world.described.orphans,

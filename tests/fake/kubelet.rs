@@ -17,8 +17,12 @@ use tokio::time::{sleep, timeout};
 pub enum Exec {
     /// Really runs the command with `ROOT` set to the fixture tree and a PATH that begins with its `bin`.
     Shell,
-    /// As [`Exec::Shell`], and the probe's script sees the fixture tree as its file system.
+    /// As [`Exec::Shell`], and the probe's script and the agents of a transfer see the fixture tree as their file system.
     Probe,
+    /// As [`Exec::Probe`], in an image without this program.
+    ProbeWithout(&'static str),
+    /// As [`Exec::Probe`], until an agent of a transfer has printed this many bytes: then the TCP connection is gone.
+    AgentLostAfter(usize),
     /// As [`Exec::Probe`], until this many bytes were printed: then the pod is deleted and the command killed.
     DeletedAfter(usize),
     /// As [`Exec::Probe`], until this many bytes were printed: then the TCP connection is gone.
@@ -90,6 +94,10 @@ pub struct Request {
     pub argv: Vec<String>,
     /// The file system it sees.
     pub root: PathBuf,
+    /// More variables of the process.
+    pub env: Vec<(String, String)>,
+    /// Stands before the command.
+    pub wrap: Vec<String>,
     /// What happens.
     pub exec: Exec,
     /// Decides the sizes of chunks.
@@ -112,6 +120,17 @@ pub async fn serve(mut socket: WebSocket, request: Request) {
     }
     let status = match &request.exec {
         Exec::Shell | Exec::Probe | Exec::DeletedAfter(_) => run(&mut socket, &request).await,
+        Exec::ProbeWithout(program) if request.argv.first().is_some_and(|p| p == program) => {
+            Some(missing_executable(&request.argv))
+        }
+        Exec::ProbeWithout(_) => run(&mut socket, &request).await,
+        Exec::AgentLostAfter(_) => {
+            let status = run(&mut socket, &request).await;
+            if is_agent(&request) {
+                return;
+            }
+            status
+        }
         Exec::LostAfter(_) => {
             run(&mut socket, &request).await;
             return;
@@ -203,12 +222,22 @@ async fn nonce_of_script(socket: &mut WebSocket) -> String {
     }
 }
 
+/// Starts an agent of a transfer: a program that reads its source from standard input.
+fn is_agent(request: &Request) -> bool {
+    request
+        .argv
+        .iter()
+        .any(|word| word.contains("exec(compile("))
+}
+
 /// Runs the command; None when the client went away.
 async fn run(socket: &mut WebSocket, request: &Request) -> Option<Value> {
-    let (program, arguments) = request.argv.split_first()?;
+    let mut words = request.wrap.iter().chain(&request.argv);
+    let program = words.next()?;
     let spawned = Command::new(program)
-        .args(arguments)
+        .args(words)
         .env_clear()
+        .envs(request.env.iter().map(|(name, value)| (name, value)))
         .env(
             "PATH",
             format!("{}:/usr/bin:/bin", request.root.join("bin").display()),
@@ -225,11 +254,21 @@ async fn run(socket: &mut WebSocket, request: &Request) -> Option<Value> {
     };
     let group = child.id()?;
     let (rooted, most) = match request.exec {
-        Exec::Probe => (true, usize::MAX),
+        Exec::Probe | Exec::ProbeWithout(_) => (true, usize::MAX),
+        Exec::AgentLostAfter(bytes) if is_agent(request) => (true, bytes),
+        Exec::AgentLostAfter(_) => (true, usize::MAX),
         Exec::DeletedAfter(bytes) | Exec::LostAfter(bytes) => (true, bytes),
         _ => (false, usize::MAX),
     };
-    let root = rooted.then(|| format!("\nROOT='{}'\n", request.root.display()));
+    let root = request.root.display();
+    let root = match (rooted, is_agent(request)) {
+        (false, _) => None,
+        (true, false) if request.argv == ["sh", "-s"] => {
+            Some(("\nROOT=''\n", format!("\nROOT='{root}'\n")))
+        }
+        (true, true) => Some((r#""root":"""#, format!(r#""root":"{root}""#))),
+        (true, false) => None,
+    };
     let code = pump(socket, &mut child, request.seed, root, most).await;
     if code.is_some() || !request.orphans {
         let group = format!("-{group}");
@@ -244,12 +283,12 @@ async fn run(socket: &mut WebSocket, request: &Request) -> Option<Value> {
 
 /// Carries bytes both ways in chunks of odd sizes until the process has ended and its output is read; then its exit code.
 ///
-/// `root` replaces the empty `ROOT` of a probe's script; after `most` bytes of output the process counts as killed.
+/// `root` is what stands in the input for an empty root, and what replaces it; after `most` bytes of output the process counts as killed.
 async fn pump(
     socket: &mut WebSocket,
     child: &mut Child,
     seed: u64,
-    root: Option<String>,
+    root: Option<(&'static str, String)>,
     most: usize,
 ) -> Option<i32> {
     let mut chunks = Chunks(seed | 1);
@@ -261,12 +300,12 @@ async fn pump(
         let (mut root, mut held) = (root, Vec::new());
         while let Some(bytes) = from_client.recv().await {
             held.extend_from_slice(&bytes);
-            if let Some(line) = &root {
-                const EMPTY: &[u8] = b"\nROOT=''\n";
-                let Some(at) = held.windows(EMPTY.len()).position(|w| w == EMPTY) else {
+            if let Some((empty, line)) = &root {
+                let empty = empty.as_bytes();
+                let Some(at) = held.windows(empty.len()).position(|w| w == empty) else {
                     continue;
                 };
-                held.splice(at..at + EMPTY.len(), line.bytes());
+                held.splice(at..at + empty.len(), line.bytes());
                 root = None;
             }
             if stdin.write_all(&std::mem::take(&mut held)).await.is_err() {

@@ -12,6 +12,10 @@ pub struct FakePod {
     pub exec: Exec,
     /// The file system its processes see as `ROOT`.
     pub root: PathBuf,
+    /// More variables of its processes.
+    pub env: Vec<(String, String)>,
+    /// A command that stands before every command: it enters a namespace, say.
+    pub wrap: Vec<String>,
 }
 
 impl FakePod {
@@ -28,6 +32,8 @@ impl FakePod {
             object,
             exec: Exec::Shell,
             root: root.into(),
+            env: Vec::new(),
+            wrap: Vec::new(),
         };
         pod.container("main")
     }
@@ -61,6 +67,18 @@ impl FakePod {
             };
         }
         *at = value;
+        self
+    }
+
+    /// Sets a variable of its processes.
+    pub fn env(mut self, name: &str, value: &str) -> Self {
+        self.env.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Sets the command that stands before every command.
+    pub fn wrap(mut self, command: &[&str]) -> Self {
+        self.wrap = command.iter().map(|w| (*w).to_owned()).collect();
         self
     }
 

@@ -107,8 +107,12 @@ async fn on(fake: &FakeCluster, args: &[&str]) -> Run {
 /// A file system with one RDMA device that works, and a worker. Files below `bin` are stand-ins for tools.
 fn tree(more: &[(&str, &str)]) -> TempDir {
     let port = "sys/class/infiniband/mlx5_0/ports/1";
+    // The tool of the machine that runs the tests would not know this device.
+    let devinfo = "#!/bin/sh\nprintf 'hca_id:\\tmlx5_0\\n\\ttransport:\\t\\tInfiniBand (0)\\n\\tphys_port_cnt:\\t\\t1\\n\\t\\tport:\\t1\\n'\n\
+                   printf '\\t\\t\\tstate:\\t\\t\\tPORT_ACTIVE (4)\\n\\t\\t\\tactive_mtu:\\t\\t4096 (5)\\n\\t\\t\\tlink_layer:\\t\\tInfiniBand\\n'\n";
     let dir = TempDir::new().unwrap();
     let usual = [
+        ("bin/ibv_devinfo".to_owned(), devinfo),
         (format!("{port}/state"), "4: ACTIVE\n"),
         (format!("{port}/phys_state"), "5: LinkUp\n"),
         (format!("{port}/rate"), "400 Gb/sec (4X NDR)\n"),

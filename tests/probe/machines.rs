@@ -15,7 +15,7 @@ fn of_files() -> Vec<&'static Ask> {
     ask::ALL
         .iter()
         .copied()
-        .filter(|ask| !matches!(ask.kind, Kind::Tool { .. }))
+        .filter(|ask| !matches!(ask.kind, Kind::Tool { .. }) && ask.id != ask::TEST_TOOLS.id)
         .collect()
 }
 

@@ -32,9 +32,9 @@ fn run(pair: &PairFacts) -> Outcome {
         ]);
     }
     let mut detail = pair.detail.clone();
-    for caveat in &pair.caveats {
-        detail.push_str("; ");
-        detail.push_str(caveat);
+    if !pair.caveats.is_empty() {
+        let end = if detail.ends_with('.') { "" } else { "." };
+        detail = format!("{detail}{end} Limits: {}", pair.caveats.join("; "));
     }
     let mut draft = Draft::new(pair.status, detail).with(evidence(pair));
     draft.fix.clone_from(&pair.fix);
@@ -50,8 +50,15 @@ fn run(pair: &PairFacts) -> Outcome {
 }
 
 fn evidence(pair: &PairFacts) -> Option<Evidence> {
-    let lines = pair.steps.iter().chain(&pair.evidence);
+    // The largest operations come last, and they decide.
+    let mut lines: Vec<&String> = Vec::new();
+    for line in pair.steps.iter().rev().chain(&pair.evidence) {
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
     let excerpt = lines
+        .into_iter()
         .take(16)
         .map(|l| sanitise::line(l, 200))
         .collect::<Vec<_>>()

@@ -20,6 +20,8 @@ pub struct Software {
     pub ucx: Observed<Seen<BTreeMap<String, Installation>>>,
     /// Backends that NIXL finds a plugin for, with the path: `UCX`, `LIBFABRIC`.
     pub nixl_plugins: Observed<Seen<BTreeMap<String, String>>>,
+    /// Tools that test a path: names on `PATH`, or paths.
+    pub test_tools: Observed<Seen<Vec<String>>>,
     /// Version and build of the UCX on `PATH`.
     pub ucx_build: Observed<Seen<UcxInfo>>,
     /// Transports of the UCX on `PATH`.
@@ -99,6 +101,10 @@ impl Software {
             }),
             ucx: list(snapshot, &ask::UCX_LIBRARIES, installations),
             nixl_plugins: list(snapshot, &ask::NIXL_PLUGINS, plugins),
+            test_tools: list(snapshot, &ask::TEST_TOOLS, |text| {
+                let lines = text.lines().map(str::trim);
+                lines.filter(|l| !l.is_empty()).map(excerpt).collect()
+            }),
             ucx_build: first(vec![
                 tool(snapshot, &ask::UCX_INFO_VERSION, ucx_info::parse),
                 tool(snapshot, &ask::UCX_INFO, ucx_info::parse),
@@ -140,6 +146,16 @@ impl Software {
             text: (*version).to_owned(),
             source: format!("{}/{}-{version}.dist-info", package.site, package.name),
         })
+    }
+
+    /// All packages of NIXL.
+    pub fn nixl_packages(&self) -> Result<Vec<&Package>, Skip> {
+        let all = self.packages.get()?;
+        let ours = |name: &str| matches!(name, "nixl" | "nixl_cu12" | "nixl_cu13");
+        Ok(all
+            .iter()
+            .filter(|p| ours(&p.name.to_ascii_lowercase().replace('-', "_")))
+            .collect())
     }
 
     /// Version of NIXL.

@@ -11,6 +11,14 @@ import time
 FAULT = os.environ.get("NIXL_STANDIN_FAULT", "")
 LOG = os.environ.get("NIXL_STANDIN_LOG")
 
+# A fault for one process only: the first that makes this file.
+ONCE = os.environ.get("NIXL_STANDIN_ONCE")
+if FAULT and ONCE:
+    try:
+        os.close(os.open(ONCE, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+    except FileExistsError:
+        FAULT = ""
+
 if FAULT == "import":
     raise ImportError("no stand-in today")
 

@@ -1,0 +1,383 @@
+use crate::check;
+use crate::checks::Container;
+use crate::checks::declare::{Draft, Outcome};
+use crate::facts::container::software::Package;
+use crate::observed::Skip;
+use crate::report::{Evidence, SkipReason};
+use crate::snapshot::evidence;
+use std::collections::{BTreeMap, BTreeSet};
+
+check! {
+    /// NIXL, or the backend that the worker selects, is not in the container.
+    ///
+    /// The finding says which NIXL is there, for which interpreter, with which UCX and libfabric, which plugins it has,
+    /// and which backend and side channel the worker's environment selects.
+    ///
+    /// ## Why it matters
+    /// Without NIXL an engine cannot hand its KV cache on; without the plugin of the selected backend NIXL makes an agent
+    /// that has no backend, and each transfer fails.
+    ///
+    /// ## Fix
+    /// Use a runtime image of Dynamo, or install `nixl[cu12]` (CUDA 13: `nixl[cu13]`) for the interpreter that runs the
+    /// engine. For a missing plugin use an image that brings it, point NIXL_PLUGIN_DIR at it, or select another backend.
+    ///
+    /// ## Sources
+    /// ai-dynamo/nixl 1.5.1: `src/core/nixl_plugin_manager.cpp` (libplugin_NAME.so), wheels nixl-cu12 and nixl-cu13.
+    "NIXL003" "nixl" on Container {
+        subsystem: Nixl, kv_path: Supporting, worst: Fail, causes: &[], since: "0.2.0",
+    }
+}
+
+/// Variables by which engines select a backend of NIXL.
+const SELECTORS: &[&str] = &[
+    "SGLANG_DISAGGREGATION_NIXL_BACKEND",
+    "TRTLLM_NIXL_KVCACHE_BACKEND",
+];
+/// Switches of TensorRT-LLM that move KV without NIXL.
+const OTHER_WAYS: &[&str] = &[
+    "TRTLLM_USE_UCX_KVCACHE",
+    "TRTLLM_USE_MOONCAKE_KVCACHE",
+    "TRTLLM_USE_MPI_KVCACHE",
+];
+
+fn run(container: &Container<'_>) -> Outcome {
+    if container.is_aggregated() {
+        return Err(Skip::not_applicable());
+    }
+    let software = &container.facts.software;
+    let found = software.nixl_packages()?;
+    if found.is_empty() {
+        return without_package(container);
+    }
+    let versions: BTreeSet<&str> = found.iter().map(|p| p.version.as_str()).collect();
+    let lines: Vec<String> = found.iter().map(|p| file(p)).collect();
+    let seen = software
+        .packages
+        .get()?
+        .evidence(lines.iter().map(String::as_str));
+    if versions.len() > 1 {
+        let all: Vec<String> = found
+            .iter()
+            .map(|p| format!("{} {} for {}", p.name, p.version, interpreter(&p.site)))
+            .collect();
+        let detail = format!(
+            "NIXL is here in several versions ({}); which one a worker loads depends on its interpreter and its \
+             dependencies",
+            all.join(", ")
+        );
+        let fix = "keep one version of NIXL, the same on prefill and decode";
+        return Ok(vec![Draft::warn(detail).with([seen]).fix(fix)]);
+    }
+    with_backend(container, packages_in_words(&found), vec![seen])
+}
+
+/// NIXL is there: has it the backend?
+fn with_backend(container: &Container<'_>, nixl: String, mut seen: Vec<Evidence>) -> Outcome {
+    let plugins = container.facts.software.nixl_plugins.get()?;
+    let (selected, by) = selected(container);
+    let wanted = selected.as_deref().unwrap_or("UCX");
+    let how = match &by {
+        Some(name) => format!("{wanted}, which {name} selects"),
+        None => format!("{wanted}, NIXL's default"),
+    };
+    if plugins.is_empty() {
+        let detail = format!(
+            "{nixl}; its plugins are in none of the usual directories, so whether it has {how}, is not known"
+        );
+        return Err(Skip::new(SkipReason::NotFound, detail));
+    }
+    let names: Vec<&str> = plugins.keys().map(String::as_str).collect();
+    let names = names.join(", ");
+    seen.push(plugins.evidence([names.as_str()]));
+    seen.extend(by.as_deref().and_then(|name| setting(container, name)));
+    if !plugins.keys().any(|name| name.eq_ignore_ascii_case(wanted)) {
+        let detail =
+            format!("{nixl} has no plugin for {how}: libplugin_{wanted}.so is not among {names}");
+        let fix = format!(
+            "use an image whose NIXL has libplugin_{wanted}.so, point NIXL_PLUGIN_DIR at it, or select one of {names}"
+        );
+        let draft = container.broken(detail).with(seen).fix(fix);
+        return Ok(vec![draft.follows("efa-without-libfabric")]);
+    }
+    let backend = match by {
+        Some(name) => format!("backend {wanted} by {name}"),
+        None => "backend not named in the environment (UCX is the default)".to_owned(),
+    };
+    let mut parts = vec![nixl];
+    parts.extend(libraries(container));
+    parts.push(format!("plugins {names}"));
+    parts.push(backend);
+    parts.extend(side_channel(container));
+    Ok(vec![Draft::ok(parts.join("; ")).with(seen)])
+}
+
+/// No package: TensorRT-LLM may use a NIXL that is no Python package, and some workers need none.
+fn without_package(container: &Container<'_>) -> Outcome {
+    let software = &container.facts.software;
+    let packages = software.packages.get()?;
+    let plugins = software.nixl_plugins.get()?;
+    if let Some(path) = plugins.values().next() {
+        let directory = path.rsplit_once('/').map_or("", |(directory, _)| directory);
+        let nixl = format!("NIXL without a Python package, with plugins in {directory}");
+        return with_backend(container, nixl, vec![plugins.evidence([directory])]);
+    }
+    if let Some(mapped) = software.mapped.known()
+        && let Some(path) = mapped.iter().find(|path| path.contains("libnixl"))
+    {
+        let detail = format!("the worker has loaded {path}, whose plugins were not found");
+        return Err(Skip::new(SkipReason::NotFound, detail));
+    }
+    let other = OTHER_WAYS
+        .iter()
+        .find(|name| value(container, name).is_some_and(|v| v == "1"));
+    if let Some(name) = other {
+        let detail = format!("no NIXL is here, and {name}=1 moves KV without it");
+        return Ok(vec![Draft::ok(detail).with(setting(container, name))]);
+    }
+    let names: Vec<&str> = packages.iter().map(|p| p.name.as_str()).collect();
+    let seen = [packages.evidence(["no nixl, nixl_cu12 or nixl_cu13 among the packages"])];
+    let fix = "use a runtime image of Dynamo, or install nixl[cu12] (CUDA 13: nixl[cu13]) for the engine's interpreter";
+    if container.moves_kv() && names.is_empty() {
+        let detail = "neither an engine nor NIXL was found in the usual directories, so the worker's interpreter is \
+                      somewhere else";
+        return Err(Skip::new(SkipReason::NotFound, detail));
+    }
+    if names.iter().any(|name| name.starts_with("mooncake")) {
+        let detail = "no NIXL is here; Mooncake is, and whether the worker moves KV with it stands on its command line, \
+                      which is not read";
+        return Ok(vec![Draft::warn(detail).with(seen).fix(fix)]);
+    }
+    let detail = if names.is_empty() {
+        "no NIXL was found here in the usual directories of Python, so this place can hand no KV cache on".to_owned()
+    } else {
+        format!(
+            "no NIXL is in the container, where {} are; the worker cannot hand its KV cache on",
+            names.join(", ")
+        )
+    };
+    // A machine or a pod of unknown role need not have one.
+    let minor = !container.moves_kv();
+    Ok(vec![
+        container.broken(detail).with(seen).fix(fix).minor(minor),
+    ])
+}
+
+/// `NIXL 1.3.0 (nixl, nixl_cu12) for python3.12 of /opt/dynamo/venv`; all have one version.
+fn packages_in_words(found: &[&Package]) -> String {
+    let mut by_site: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for package in found {
+        by_site
+            .entry(&package.site)
+            .or_default()
+            .push(&package.name);
+    }
+    let sites: Vec<String> = by_site
+        .into_iter()
+        .map(|(site, names)| format!("({}) for {}", names.join(", "), interpreter(site)))
+        .collect();
+    let version = found.first().map_or("", |p| p.version.as_str());
+    format!("NIXL {version} {}", sites.join(" and "))
+}
+
+/// Whose packages these are: `python3.12 of /opt/dynamo/venv`.
+fn interpreter(site: &str) -> String {
+    let prefix_and_rest = site
+        .split_once("/lib/")
+        .or_else(|| site.split_once("/lib64/"));
+    match prefix_and_rest.and_then(|(prefix, rest)| Some((prefix, rest.split('/').next()?))) {
+        Some((prefix, python)) if python.starts_with("python") => {
+            format!("{python} of {prefix}")
+        }
+        _ => format!("the interpreter of {site}"),
+    }
+}
+
+fn file(package: &Package) -> String {
+    format!(
+        "{}/{}-{}.dist-info",
+        package.site, package.name, package.version
+    )
+}
+
+/// UCX and libfabric that are loaded or would be.
+fn libraries(container: &Container<'_>) -> Vec<String> {
+    let software = &container.facts.software;
+    let mut parts = Vec::new();
+    match (software.ucx_in_use(), software.ucx_version()) {
+        (Ok(place), Some(version)) => parts.push(format!("UCX {} of {place}", version.text)),
+        (Ok(place), None) => parts.push(format!("UCX of {place}, version not seen")),
+        (Err(skip), _) => parts.push(format!("UCX not known ({})", skip.detail)),
+    }
+    let mapped = software.mapped.known();
+    let libfabric = mapped.and_then(|m| m.iter().find(|path| path.contains("libfabric.so")));
+    parts.extend(libfabric.map(|path| format!("libfabric loaded from {path}")));
+    parts
+}
+
+/// The backend that an engine's own variable selects, and the variable. vLLM's own stands on a command line,
+/// which is not read.
+fn selected(container: &Container<'_>) -> (Option<String>, Option<String>) {
+    for name in SELECTORS {
+        if let Some(value) = value(container, name) {
+            return (Some(value), Some((*name).to_owned()));
+        }
+    }
+    let config = container.facts.process.value("KV_TRANSFER_CONFIG");
+    if let Ok(Some(json)) = config
+        && let Ok(json) = serde_json::from_str::<serde_json::Value>(json)
+        && let Some(first) = json["kv_connector_extra_config"]["backends"][0].as_str()
+    {
+        let backend = crate::sanitise::line(first, 80);
+        return (Some(backend), Some("KV_TRANSFER_CONFIG".to_owned()));
+    }
+    (None, None)
+}
+
+fn side_channel(container: &Container<'_>) -> Option<String> {
+    let host = value(container, "VLLM_NIXL_SIDE_CHANNEL_HOST");
+    let port = value(container, "VLLM_NIXL_SIDE_CHANNEL_PORT");
+    (host.is_some() || port.is_some()).then(|| {
+        let shown = |v: Option<String>| v.unwrap_or_else(|| "(default)".to_owned());
+        format!("side channel {}:{}", shown(host), shown(port))
+    })
+}
+
+fn value(container: &Container<'_>, name: &str) -> Option<String> {
+    let value = container.facts.process.value(name).ok()??;
+    Some(crate::sanitise::line(value.trim(), 80))
+}
+
+fn setting(container: &Container<'_>, name: &str) -> Option<Evidence> {
+    let settings = container.facts.process.in_force().ok()?;
+    let setting = settings.get(name)?;
+    Some(evidence(
+        setting.ask,
+        [format!("{name}={}", setting.value).as_str()],
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ask;
+    use crate::checks::testing::{Answers, NOTHING, changed, container, outcome, verdict};
+    use crate::report::Status;
+
+    const SITE: &str = "/opt/dynamo/venv/lib/python3.12/site-packages";
+
+    fn wheel() -> Answers {
+        let lines = |parts: &[&str]| {
+            let all: Vec<String> = parts.iter().map(|p| format!("{SITE}/{p}")).collect();
+            all.join("\n")
+        };
+        vec![
+            (
+                &ask::PYTHON_PACKAGES,
+                lines(&[
+                    "nixl-1.3.0.dist-info",
+                    "nixl_cu12-1.3.0.dist-info",
+                    "vllm-0.11.2.dist-info",
+                ]),
+            ),
+            (
+                &ask::NIXL_PLUGINS,
+                lines(&[
+                    "nixl_cu12.libs/nixl/libplugin_UCX.so",
+                    "nixl_cu12.libs/nixl/libplugin_POSIX.so",
+                ]),
+            ),
+            (
+                &ask::UCX_LIBRARIES,
+                lines(&["nixl_cu12.libs/libucp-1a.so.0"]),
+            ),
+        ]
+    }
+
+    fn with(role: &str, other: &[(&'static crate::ask::Ask, &str)]) -> Result<Status, Skip> {
+        verdict(run, role, &changed(&wheel(), other))
+    }
+
+    #[test]
+    fn what_is_there_is_told() {
+        let environment = "# process 7 dynamo.vllm\nVLLM_NIXL_SIDE_CHANNEL_HOST=10.0.0.7";
+        let answers = changed(&wheel(), &[(&ask::ENVIRONMENT, environment)]);
+        let draft = outcome(run, &container("decode", &answers))
+            .unwrap()
+            .remove(0);
+        assert_eq!(draft.status, Status::Ok);
+        assert_eq!(
+            draft.detail,
+            format!(
+                "NIXL 1.3.0 (nixl, nixl_cu12) for python3.12 of /opt/dynamo/venv; UCX 1.21 of {SITE}/nixl_cu12.libs; \
+                 plugins POSIX, UCX; backend not named in the environment (UCX is the default); side channel \
+                 10.0.0.7:(default)"
+            )
+        );
+    }
+
+    #[test]
+    fn a_worker_without_it_fails_and_a_machine_warns() {
+        let none = [
+            (
+                &ask::PYTHON_PACKAGES,
+                "/v/lib/python3.12/site-packages/vllm-0.11.2.dist-info",
+            ),
+            (&ask::NIXL_PLUGINS, ""),
+        ];
+        assert_eq!(with("decode", &none), Ok(Status::Fail));
+        assert_eq!(with("", &none), Ok(Status::Warn));
+        assert_eq!(with("agg", &none), Err(Skip::not_applicable()));
+        let bare = [(&ask::PYTHON_PACKAGES, ""), (&ask::NIXL_PLUGINS, "")];
+        assert_eq!(
+            with("decode", &bare).unwrap_err().reason,
+            SkipReason::NotFound
+        );
+        assert_eq!(with("", &bare), Ok(Status::Warn));
+        let mpi = (
+            &ask::ENVIRONMENT,
+            "# process 7 dynamo.trtllm\nTRTLLM_USE_MPI_KVCACHE=1",
+        );
+        assert_eq!(with("decode", &[none[0], none[1], mpi]), Ok(Status::Ok));
+        let mooncake = (
+            &ask::PYTHON_PACKAGES,
+            "/v/mooncake_transfer_engine-0.3.6.dist-info\n/v/sglang-0.5.6.dist-info",
+        );
+        assert_eq!(with("decode", &[mooncake, none[1]]), Ok(Status::Warn));
+        // TensorRT-LLM's own, without Python.
+        let own = (
+            &ask::NIXL_PLUGINS,
+            "/opt/nvidia/nvda_nixl/lib64/plugins/libplugin_UCX.so",
+        );
+        assert_eq!(with("decode", &[none[0], own]), Ok(Status::Ok));
+        let loaded = (&ask::WORKER_LIBRARIES, "/x/libnixl.so");
+        assert!(with("decode", &[none[0], none[1], loaded]).is_err());
+    }
+
+    #[test]
+    fn the_selected_backend_must_have_its_plugin() {
+        let wants = |value: &str| {
+            format!("# process 7 dynamo.sglang\nSGLANG_DISAGGREGATION_NIXL_BACKEND={value}")
+        };
+        let with_backend =
+            |role: &str, value: &str| with(role, &[(&ask::ENVIRONMENT, &wants(value))]);
+        assert_eq!(with_backend("decode", "UCX"), Ok(Status::Ok));
+        assert_eq!(with_backend("decode", "LIBFABRIC"), Ok(Status::Fail));
+        assert_eq!(with_backend("", "LIBFABRIC"), Ok(Status::Warn));
+        let no_ucx = (&ask::NIXL_PLUGINS, "/x/libplugin_POSIX.so");
+        assert_eq!(with("decode", &[no_ucx]), Ok(Status::Fail));
+    }
+
+    #[test]
+    fn several_versions_and_what_was_not_read() {
+        let two = "/v/nixl_cu12-1.3.0.dist-info\n/w/nixl_cu12-1.0.0.dist-info";
+        assert_eq!(
+            with("decode", &[(&ask::PYTHON_PACKAGES, two)]),
+            Ok(Status::Warn)
+        );
+        assert!(verdict(run, "decode", NOTHING).is_err());
+        let mut without_plugins = wheel();
+        without_plugins.remove(1);
+        assert!(verdict(run, "decode", &without_plugins).is_err());
+        assert!(with("decode", &[(&ask::NIXL_PLUGINS, "")]).is_err());
+    }
+}

@@ -1,0 +1,237 @@
+//! `nixl` as its users meet it: the real binary, a fake cluster whose exec runs real shells and real Python, and a
+//! stand-in for NIXL. Needs python3; elsewhere it says aloud that it did not run.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a fixture that cannot be built ends the test"
+)]
+
+#[expect(dead_code, reason = "only a part of the fake cluster is needed here")]
+#[path = "../fake/mod.rs"]
+mod fake;
+#[path = "../support/skip.rs"]
+mod skip;
+
+mod faults;
+mod lanes;
+mod many;
+mod readiness;
+mod real;
+
+use fake::cluster::FakeCluster;
+use fake::kubelet::Exec;
+use fake::pod::FakePod;
+use serde_json::Value;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+use tempfile::TempDir;
+use tokio::process::Command;
+
+/// One run of the binary.
+struct Run {
+    code: Option<i32>,
+    stdout: String,
+    stderr: String,
+}
+
+impl Run {
+    fn report(&self) -> Value {
+        serde_json::from_str(&self.stdout)
+            .unwrap_or_else(|e| panic!("{e}: {}\n{}", self.stdout, self.stderr))
+    }
+
+    /// The finding of this name about this object.
+    fn finding(&self, object: &str, name: &str) -> Value {
+        let report = self.report();
+        let found = report["checks"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|f| f["name"] == name && f["target"]["name"] == object);
+        found
+            .unwrap_or_else(|| panic!("no {name} of {object}: {}", self.stdout))
+            .clone()
+    }
+
+    /// Trust in one word; with what failed, where it is not this.
+    fn assert_trust(&self, expected: &str) {
+        let report = self.report();
+        let failed: Vec<&Value> = report["checks"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|f| f["status"] == "fail")
+            .collect();
+        assert_eq!(report["trust"], expected, "{failed:#?}");
+    }
+
+    /// Status and detail of the transfer from one pod to another.
+    fn transfer(&self, initiator: &str, target: &str) -> (String, String) {
+        let found = self.finding(&format!("{initiator} -> {target}"), "kv-transfer");
+        let text = |key: &str| found[key].as_str().unwrap_or_default().to_owned();
+        (text("status"), text("detail"))
+    }
+
+    /// What the matrix says of each pair: `a -> b`, status, proven.
+    fn pairs(&self) -> Vec<(String, String, bool)> {
+        let report = self.report();
+        let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
+        let made = report["pairs"]["made"].as_array().cloned();
+        let one = |p: &Value| {
+            (
+                format!("{} -> {}", text(&p["initiator"]), text(&p["target"])),
+                text(&p["status"]),
+                p["proven"] == true,
+            )
+        };
+        made.into_iter().flatten().map(|p| one(&p)).collect()
+    }
+}
+
+fn has_python() -> bool {
+    let ok = std::process::Command::new("python3")
+        .args(["-c", "import sys; sys.exit(sys.version_info < (3, 8))"])
+        .status()
+        .is_ok_and(|s| s.success());
+    if !ok {
+        skip::aloud("a stand-in transfer needs python3 from 3.8");
+    }
+    ok
+}
+
+async fn run(args: &[&str]) -> Run {
+    let output = Command::new(env!("CARGO_BIN_EXE_dynamo-interconnect-check"))
+        .env_remove("KUBECONFIG")
+        .env_remove("KUBERNETES_SERVICE_HOST")
+        .env_remove("CLICOLOR_FORCE")
+        .env("COLUMNS", "100")
+        .arg("nixl")
+        .args(args)
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output()
+        .await
+        .unwrap();
+    Run {
+        code: output.status.code(),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+/// The binary against this cluster.
+async fn on(fake: &FakeCluster, args: &[&str]) -> Run {
+    let kubeconfig = fake.kubeconfig();
+    let mut all = vec!["--kubeconfig", kubeconfig.to_str().unwrap()];
+    all.extend(args);
+    run(&all).await
+}
+
+/// A quick transfer.
+async fn transfer(fake: &FakeCluster, args: &[&str]) -> Run {
+    let mut all = vec!["--transfer", "--quick"];
+    all.extend(args);
+    on(fake, &all).await
+}
+
+const SITE: &str = "opt/dynamo/venv/lib/python3.12/site-packages";
+const PORT: &str = "sys/class/infiniband/mlx5_0/ports/1";
+/// A worker whose KV lies in host memory on purpose, so that host memory proves its path.
+const HOST_MEMORY: &str =
+    r#"KV_TRANSFER_CONFIG={"kv_connector":"NixlConnector","kv_buffer_device":"cpu"}"#;
+
+/// A file system with one HCA that works and is granted, a vLLM worker and NIXL's wheel.
+fn tree(more: &[(&str, &str)]) -> TempDir {
+    let device = "sys/class/infiniband/mlx5_0";
+    // The tool of the machine that runs the tests would not know this device.
+    let devinfo = "#!/bin/sh\nprintf 'hca_id:\\tmlx5_0\\n\\ttransport:\\t\\tInfiniBand (0)\\n\\tphys_port_cnt:\\t\\t1\\n\\t\\tport:\\t1\\n'\n\
+                   printf '\\t\\t\\tstate:\\t\\t\\tPORT_ACTIVE (4)\\n\\t\\t\\tactive_mtu:\\t\\t4096 (5)\\n\\t\\t\\tlink_layer:\\t\\tInfiniBand\\n'\n";
+    let environ = format!("UCX_TLS=rc,cuda_copy\0HOME=/root\0{HOST_MEMORY}\0");
+    let usual = [
+        (format!("{PORT}/state"), "4: ACTIVE\n"),
+        (format!("{PORT}/phys_state"), "5: LinkUp\n"),
+        (format!("{PORT}/rate"), "400 Gb/sec (4X NDR)\n"),
+        (format!("{PORT}/link_layer"), "InfiniBand\n"),
+        (format!("{PORT}/lid"), "0x5\n"),
+        (format!("{PORT}/sm_lid"), "0x1\n"),
+        (format!("{PORT}/counters/port_xmit_data"), "1000\n"),
+        (format!("{PORT}/counters/port_rcv_data"), "7\n"),
+        (format!("{device}/node_type"), "1: CA\n"),
+        (format!("{device}/device/vendor"), "0x15b3\n"),
+        (
+            "sys/class/infiniband_verbs/uverbs0/ibdev".to_owned(),
+            "mlx5_0\n",
+        ),
+        ("dev/infiniband/uverbs0".to_owned(), ""),
+        ("proc/sys/kernel/osrelease".to_owned(), "6.8.0\n"),
+        ("bin/ibv_devinfo".to_owned(), devinfo),
+        (
+            "proc/7/maps".to_owned(),
+            "7f00-7f01 r-xp 0 08:01 1 /opt/dynamo/venv/lib/python3.12/site-packages/nixl_cu12.libs/libucp-1a2b.so.0.0.0\n",
+        ),
+        ("proc/7/cmdline".to_owned(), "python3\0-m\0dynamo.vllm\0"),
+        ("proc/7/environ".to_owned(), environ.as_str()),
+        (format!("{SITE}/nixl_cu12-1.3.0.dist-info/METADATA"), ""),
+        (format!("{SITE}/vllm-0.11.2.dist-info/METADATA"), ""),
+        (format!("{SITE}/nixl_cu12.libs/nixl/libplugin_UCX.so"), ""),
+        (format!("{SITE}/nixl_cu12.libs/libucp-1a2b.so.0.0.0"), ""),
+        (format!("{SITE}/nixl_cu12.libs/ucx/libuct_ib-3c.so.0"), ""),
+        (format!("{SITE}/nixl_cu12.libs/ucx/libuct_cuda-3c.so.0"), ""),
+    ];
+    let dir = TempDir::new().unwrap();
+    let more = more.iter().map(|(path, text)| ((*path).to_owned(), *text));
+    for (path, text) in usual.into_iter().chain(more) {
+        let file = dir.path().join(&path);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(&file, text).unwrap();
+        if path.starts_with("bin/") {
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+        }
+    }
+    dir
+}
+
+/// A worker of the graph `g` with the stand-in for NIXL, which prints this log of UCX.
+fn pod(name: &str, role: &str, root: &Path, log: &str) -> FakePod {
+    let support = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support");
+    let root_text = root.to_str().unwrap();
+    FakePod::new("llm", name, root)
+        .label("role", role)
+        .label("nvidia.com/dynamo-graph-deployment-name", "g")
+        .label("nvidia.com/dynamo-component-type", role)
+        .exec(Exec::Probe)
+        .env("PYTHONPATH", &format!("{support}/nixl_standin"))
+        .env("NIXL_STANDIN_LOG", &format!("{support}/ucx_logs/{log}.txt"))
+        .env("NIXL_STANDIN_PORT", &format!("{root_text}/{PORT}"))
+}
+
+/// A prefill pod `p` and a decode pod `d`.
+async fn two(prefill: FakePod, decode: FakePod) -> FakeCluster {
+    FakeCluster::builder()
+        .with(prefill)
+        .with(decode)
+        .orphans_live_on()
+        .start()
+        .await
+}
+
+/// Nothing was written through the API, and no process of these pods is left.
+async fn assert_clean(fake: &FakeCluster, roots: &[&Path]) {
+    assert_eq!(fake.writes(), []);
+    for _ in 0..200 {
+        if !roots.iter().any(|root| still_running(root)) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("a process was left running");
+}
+
+fn still_running(root: &Path) -> bool {
+    let wanted = format!("ROOT={}\0", root.display());
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    processes
+        .filter_map(|p| std::fs::read(p.path().join("environ")).ok())
+        .any(|e| String::from_utf8_lossy(&e).contains(&wanted))
+}

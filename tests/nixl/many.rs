@@ -1,0 +1,85 @@
+//! Many pairs: the matrix, a sample of it, and one pair that is dead.
+
+use crate::fake::cluster::FakeCluster;
+use crate::{assert_clean, has_python, on, pod, transfer, tree};
+use tempfile::TempDir;
+
+const ROLES: &str = "prefill=role=prefill,decode=role=decode";
+
+/// Two prefill and two decode pods. The first agent on `d-1` finds its peer refuse.
+async fn four(dead: bool) -> (FakeCluster, Vec<TempDir>, TempDir) {
+    let (mut builder, mut trees) = (FakeCluster::builder(), Vec::new());
+    let once = TempDir::new().unwrap();
+    for (name, role) in [
+        ("p-0", "prefill"),
+        ("p-1", "prefill"),
+        ("d-0", "decode"),
+        ("d-1", "decode"),
+    ] {
+        let root = tree(&[]);
+        let mut pod = pod(name, role, root.path(), "invented-rc-mlx5");
+        if dead && name == "d-1" {
+            let file = once.path().join("struck");
+            pod = pod
+                .env("NIXL_STANDIN_FAULT", "refuse")
+                .env("NIXL_STANDIN_ONCE", file.to_str().unwrap());
+        }
+        builder = builder.with(pod);
+        trees.push(root);
+    }
+    (builder.orphans_live_on().start().await, trees, once)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_dead_pair_does_not_stop_the_others() {
+    if !has_python() {
+        return;
+    }
+    let (fake, trees, _once) = four(true).await;
+    let run = transfer(&fake, &["--pods", ROLES]).await;
+    let pairs = run.pairs();
+    assert_eq!(pairs.len(), 4, "{pairs:?}");
+    let dead: Vec<_> = pairs.iter().filter(|(_, _, proven)| !proven).collect();
+    assert_eq!(dead.len(), 1, "{pairs:?}");
+    assert!(dead[0].0.starts_with("d-1 -> "), "{dead:?}");
+    assert_eq!(dead[0].1, "fail");
+    assert_eq!(run.report()["pairs"]["of"], 4);
+    run.assert_trust("untrusted");
+    assert_eq!(run.code, Some(1));
+    let roots: Vec<_> = trees.iter().map(TempDir::path).collect();
+    assert_clean(&fake, &roots).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sample_is_called_one_and_proves_no_more_than_itself() {
+    if !has_python() {
+        return;
+    }
+    let (fake, trees, _once) = four(false).await;
+    let args = ["--pods", ROLES, "--sample", "2"];
+    let run = transfer(&fake, &args).await;
+    assert_eq!(run.pairs().len(), 2);
+    assert!(run.pairs().iter().all(|p| p.2), "{:?}", run.pairs());
+    assert_eq!(run.report()["pairs"]["of"], 4);
+    run.assert_trust("unproven");
+    let mut all = vec!["--transfer", "--quick", "-o", "text"];
+    all.extend(args);
+    let text = on(&fake, &all).await.stdout;
+    assert!(text.contains("(a sample of 4)"), "{text}");
+    assert!(text.contains("not tried"), "{text}");
+    let roots: Vec<_> = trees.iter().map(TempDir::path).collect();
+    assert_clean(&fake, &roots).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_selector_that_matches_nothing_is_an_error() {
+    let (fake, ..) = four(false).await;
+    let run = transfer(&fake, &["--pods", "prefill=role=prefill,decode=role=none"]).await;
+    assert_eq!(run.code, Some(4), "{}", run.stderr);
+    assert!(
+        run.stdout.contains("matches this selector"),
+        "{}",
+        run.stdout
+    );
+    assert!(run.pairs().is_empty());
+}
