@@ -531,6 +531,7 @@ pub fn paste_names() -> impl Iterator<Item = &'static str> {
         .iter()
         .map(|(word, _)| *word)
         .chain(PASTED.iter().map(|ask| ask.id))
+        .chain([IBSTAT.id, IBV_DEVINFO.id])
 }
 
 /// The ask with this id.

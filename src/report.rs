@@ -606,7 +606,15 @@ impl Report {
             }
         }
         let fix_first = fix_first(&checks);
-        let verdict = verdict(trust, &workloads, &targets, &pairs, &fix_first, &errors);
+        let verdict = verdict(
+            trust,
+            &workloads,
+            &targets,
+            &pairs,
+            &fix_first,
+            &errors,
+            coverage.observed > 0,
+        );
         let tool = Tool {
             name: "dynamo-interconnect-check",
             version: env!("CARGO_PKG_VERSION"),

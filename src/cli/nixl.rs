@@ -12,22 +12,23 @@ use crate::transfer::{
     Intent, Limits, Local, Open, Path, Settings, Step, TransferRecord, Verdict, judge,
 };
 use crate::{ask, bundle, catalogue, checks, collect};
-use clap::{Args, ValueEnum};
+use clap::{ArgGroup, Args, ValueEnum};
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
 use std::time::Duration;
 
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("ends").args(["peer", "own", "pods"]))]
 pub(super) struct Arguments {
     #[command(flatten)]
     targets: TargetArguments,
     /// Move test data between two containers and name the lane that carried it. The only part of this tool that moves
     /// data: at most 4 GiB per pair, nothing written, nothing left running.
-    #[arg(long)]
+    #[arg(long, requires = "ends")]
     transfer: bool,
     /// The other end of the transfer: a pod.
-    #[arg(long, value_name = "POD", requires = "transfer")]
+    #[arg(long, value_name = "POD", requires_all = ["transfer", "pod"])]
     peer: Option<String>,
     /// Both ends in one container: proves registration and the local lane when only one pod is there.
     #[arg(long = "self", requires = "transfer", conflicts_with_all = ["peer", "pods"])]
@@ -106,7 +107,7 @@ impl Arguments {
         if self.transfer && pairs.is_empty() && collected.errors.is_empty() {
             collected.notes.push(Note {
                 object: "transfer".to_owned(),
-                message: "no transfer was made: name --pod A --peer B, --pod A --self, or --pods prefill=..,decode=..".to_owned(),
+                message: "no transfer was made: no two ends were found".to_owned(),
             });
         }
         let mut findings =

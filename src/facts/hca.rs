@@ -239,6 +239,16 @@ pub enum LinkLayer {
 }
 
 impl LinkLayer {
+    /// The word of the tools.
+    pub fn word(&self) -> &str {
+        match self {
+            Self::InfiniBand => "InfiniBand",
+            Self::Ethernet => "Ethernet",
+            Self::Unspecified => "Unspecified",
+            Self::Other(word) => word,
+        }
+    }
+
     /// From any tool's spelling.
     pub fn parse(text: &str) -> Self {
         match text.trim() {

@@ -8,6 +8,11 @@ DEADLINE=@DEADLINE@
 # Only variables of these exact names leave the container.
 NAMES='@NAMES@'
 LC_ALL=C; export LC_ALL
+# An exec has the environment of the container. These make a tool write files, and would truncate the log of the worker;
+# UCX takes the first from ucx.conf too, so it is set to nothing instead of unset. The worker's own are read from /proc.
+UCX_LOG_FILE=; export UCX_LOG_FILE
+unset UCX_STATS_DEST UCX_STATS_TRIGGER UCX_PROFILE_MODE UCX_PROFILE_FILE UCX_PROTO_INFO_DIR NCCL_DEBUG_FILE \
+  FI_LOG_PROV_FILE MLX4_DEBUG_FILE MLX5_DEBUG_FILE LD_DEBUG LD_DEBUG_OUTPUT LD_PROFILE
 IFS=' 	
 '
 set +e +u +f

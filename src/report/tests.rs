@@ -443,7 +443,37 @@ fn a_proven_lane_is_said() {
     let mut proven = workload(1, true);
     proven.trust = Trust::Trusted;
     assert_eq!(
-        verdict(Trust::Trusted, &[proven], &[], &Pairs::default(), &[], &[]),
+        verdict(
+            Trust::Trusted,
+            &[proven],
+            &[],
+            &Pairs::default(),
+            &[],
+            &[],
+            true
+        ),
         "Disaggregated serving with g1 can be trusted: the lane of every pair was proven."
     );
+}
+
+#[test]
+fn an_end_of_which_nothing_was_seen_is_not_said_to_be_free_of_failures() {
+    let target = Target::input("pasted outputs");
+    let ends = [Probed {
+        target,
+        trust: Trust::Unproven,
+    }];
+    let of = |observed| {
+        verdict(
+            Trust::Unproven,
+            &[],
+            &ends,
+            &Pairs::default(),
+            &[],
+            &[],
+            observed,
+        )
+    };
+    assert_eq!(of(false), "Nothing could be judged on pasted outputs.");
+    assert!(of(true).starts_with("Nothing on the KV path failed"));
 }

@@ -10,9 +10,14 @@ pub(super) fn verdict(
     pairs: &Pairs,
     fixes: &[Fix],
     errors: &[InputError],
+    observed: bool,
 ) -> String {
     let mut out = match workloads {
         [] if !pairs.made.is_empty() => about_pairs(trust, pairs),
+        [] if !targets.is_empty() && !observed => match targets {
+            [one] => format!("Nothing could be judged on {}", one.target),
+            many => format!("Nothing could be judged on {} containers", many.len()),
+        },
         [] if !targets.is_empty() => about_targets(targets, fixes),
         [] if !errors.is_empty() => "Nothing could be judged".to_owned(),
         [] => {

@@ -783,9 +783,13 @@ def main():
         die(BAD_COMMAND, "bad-command", "the first command must be start, of protocol %d" % PROTO)
     signal.alarm(max(1, int(cfg.get("deadline_s", 60))))
     ROOT = str(cfg.get("root", ""))
-    for name in [n for n in os.environ if ALWAYS_UNSET.match(n)] + list(cfg.get("unset_env", [])):
+    for name in cfg.get("unset_env", []):
         os.environ.pop(name, None)
     os.environ.update({str(k): str(v) for k, v in cfg.get("env", {}).items()})
+    # Last, since the worker's own settings may hold them: its log would be truncated.
+    for name in [n for n in os.environ if ALWAYS_UNSET.match(n)]:
+        os.environ.pop(name, None)
+    os.environ["UCX_LOG_FILE"] = ""  # Unset, ucx.conf could still name a file.
     if os.environ.get("UCX_HANDLE_ERRORS", "bt") not in ("bt", "none"):
         os.environ["UCX_HANDLE_ERRORS"] = "bt"  # `freeze` and `debug` would wait for a person.
     limit = int(cfg["bytes"]) + int(cfg.get("rss_bytes", 2 << 30))

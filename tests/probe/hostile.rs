@@ -6,7 +6,7 @@ use crate::{NONCE, collect, script};
 use dynamo_interconnect_check::ask::{self, Ask};
 use dynamo_interconnect_check::probe::local;
 use dynamo_interconnect_check::probe::script::{Options, Script};
-use dynamo_interconnect_check::snapshot::{CUT, Snapshot};
+use dynamo_interconnect_check::snapshot::{CUT, Place, Snapshot};
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -433,4 +433,26 @@ fn a_shell_that_misbehaves_costs_neither_memory_nor_time() {
         early.lost.detail,
         "the shell of the probe ended early with exit status: 2: sh: syntax error"
     );
+}
+
+#[test]
+fn no_tool_is_told_to_write_a_file() {
+    let says = r#"printf '%s|' "${UCX_LOG_FILE-unset}" "${NCCL_DEBUG_FILE-unset}" "${UCX_PROFILE_FILE-unset}""#;
+    let root = machine("efa");
+    for shell in shells() {
+        shell.tool("ibstat", says);
+        let mut command = shell.command();
+        for name in ["UCX_LOG_FILE", "NCCL_DEBUG_FILE", "UCX_PROFILE_FILE"] {
+            command.env(name, "/log/of/the/worker");
+        }
+        let script = script(&[&ask::IBSTAT], &root);
+        let snapshot = local::collect_with(
+            command,
+            &script,
+            Place::host("test"),
+            Duration::from_secs(25),
+        );
+        let said = snapshot.text(&ask::IBSTAT);
+        assert_eq!(said, Ok("|unset|unset|"), "{}", shell.name);
+    }
 }

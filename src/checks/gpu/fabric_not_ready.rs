@@ -53,7 +53,10 @@ fn run(container: &Container<'_>) -> Outcome {
         return Ok(vec![container.broken(detail).with([seen]).fix(fix)]);
     }
     if query.is_cut() || query.gpus.len() < list.len() {
-        let detail = format!("{} of {} GPUs are shown", query.gpus.len(), list.len());
+        let detail = format!(
+            "the output is cut: the fabric state of {} GPUs is shown, and more GPUs are there",
+            query.gpus.len()
+        );
         return Err(Skip::new(SkipReason::Unparsable, detail));
     }
     if let Some(first) = degraded.first() {

@@ -57,7 +57,7 @@ fn run(container: &Container<'_>) -> Outcome {
         "{} of {} ports have a link and are not ACTIVE: {}",
         waiting.len(),
         ports.len(),
-        waiting[0]
+        waiting.join(", ")
     );
     let seen = devices.evidence(waiting.iter().map(String::as_str));
     let fix = "start or repair the subnet manager of the fabric of this port";

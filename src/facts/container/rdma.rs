@@ -184,7 +184,7 @@ pub fn port_line(device: &Device, port: &Port) -> String {
         words.push(format!("{rate} Gb/s"));
     }
     if let Some(link) = &port.link_layer {
-        words.push(format!("{link:?}"));
+        words.push(link.word().to_owned());
     }
     words.join(" ")
 }
