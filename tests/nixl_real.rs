@@ -97,7 +97,14 @@ async fn on_one_host_the_lane_is_shared_memory_and_that_is_said() {
         return;
     };
     let here = Local::default();
-    let (record, verdict) = transfer(&python, &here, &here, "host", &[]).await;
+    // The log file of the worker stays as it is, and does not take away what the lane is read from.
+    let log = std::env::temp_dir().join(format!("interconnect-{}.log", std::process::id()));
+    std::fs::write(&log, "of the worker").unwrap();
+    let settings = [("UCX_LOG_FILE", log.to_str().unwrap())];
+    let (record, verdict) = transfer(&python, &here, &here, "host", &settings).await;
+    let kept = std::fs::read_to_string(&log).unwrap();
+    std::fs::remove_file(&log).unwrap();
+    assert_eq!(kept, "of the worker");
     assert_clean(&record);
     for step in &verdict.steps {
         let lane = step.lane.as_ref().expect("a lane");

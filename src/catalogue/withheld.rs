@@ -57,7 +57,11 @@ const SHORTEST_KEY: usize = 16;
 /// The value may hold credentials, so it is neither judged nor shown: an address with user information, or a name of a
 /// credential, as a key of JSON or in the query of a URL. Ordinary values of the same variables are shown.
 pub fn withheld(variable: &Variable, value: &str) -> bool {
-    variable.sensitivity == Sensitivity::MayHoldCredentials && holds_credentials(value)
+    // No transport setting is an address of the web, but a person may have put one anywhere.
+    let may = variable.sensitivity == Sensitivity::MayHoldCredentials
+        || value.contains("://")
+        || value.contains('?');
+    may && holds_credentials(value)
 }
 
 /// [`withheld`] for a name that may not be in the catalogue; of such a variable nothing is known, so every value that
@@ -220,6 +224,10 @@ mod tests {
             (ETCD, "http://etcd:2379;password=x"),
             (ETCD, "http://etcd/#access_token=x"),
             ("NIXL_TELEMETRY_EXPORTER", "otlp?authorization=x"),
+            ("VLLM_NIXL_SIDE_CHANNEL_HOST", "x://me:hunter2@decode"),
+            ("NCCL_DEBUG_FILE", "https://me:hunter2@logs/x"),
+            ("UCX_LOG_FILE", "/tmp/x?token=x"),
+            ("UCX_TLS", "tcp://user:password@host"),
         ] {
             let variable = find(name).expect("catalogued");
             assert!(withheld(variable, value), "{name}={value}");
@@ -260,7 +268,6 @@ mod tests {
                 "SGLANG_DISAGGREGATION_NIXL_BACKEND_PARAMS",
                 r#"{"ucx_devices":"${UCX_NET_DEVICES}","ucx_error_handling_mode":"peer"}"#,
             ),
-            ("UCX_TLS", "tcp://user:password@host"),
             ("UCX_NEW", "mlx5_0:1"),
         ] {
             assert!(!withheld_of(name, value), "{name}={value}");

@@ -148,7 +148,8 @@ fn without_package(container: &Container<'_>) -> Outcome {
         return Ok(vec![Draft::warn(detail).with(seen).fix(fix)]);
     }
     let detail = if names.is_empty() {
-        "no NIXL was found here in the usual directories of Python, where a worker would need it".to_owned()
+        "no NIXL was found here in the usual directories of Python, where a worker would need it"
+            .to_owned()
     } else {
         format!(
             "no NIXL is in the container, where {} are; the worker cannot hand its KV cache on",
