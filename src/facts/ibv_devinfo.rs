@@ -17,7 +17,8 @@ pub fn parse(text: &str) -> Result<Hcas, Unparsable> {
     }
     reading.close();
     let hcas = reading.hcas;
-    if hcas.is_blank() {
+    // A device that stands behind a cut must not count as one that is not there.
+    if hcas.is_blank() || reading.ports_are_missing {
         return Err(Unparsable::new("ibv_devinfo", text));
     }
     Ok(hcas)
@@ -45,6 +46,10 @@ struct Reading {
     /// Lanes and Gb/s per lane of the port being read.
     width: Option<u32>,
     lane_gbps: Option<f64>,
+    /// Ports that the device being read says it has.
+    port_count: u32,
+    /// The last device showed fewer ports than it has: the output was cut.
+    ports_are_missing: bool,
 }
 
 impl Reading {
@@ -92,6 +97,9 @@ impl Reading {
             }
             return;
         }
+        if key == "phys_port_cnt" {
+            self.port_count = transcript::small(value).unwrap_or_default();
+        }
         match hca.ports.last_mut() {
             None => take_device(hca, key, value),
             Some(_) if key == "active_width" => {
@@ -117,7 +125,11 @@ impl Reading {
 
     fn close(&mut self) {
         self.close_port();
-        self.hcas.devices.extend(self.current.take());
+        let expected = std::mem::take(&mut self.port_count);
+        if let Some(hca) = self.current.take() {
+            self.ports_are_missing = hca.ports.len() < expected as usize;
+            self.hcas.devices.push(hca);
+        }
     }
 }
 
@@ -278,5 +290,13 @@ mod tests {
             assert_eq!((hcas.absence, hcas.unopened), (absence, unopened));
         }
         assert!(parse("state: PORT_ACTIVE (4)\n").is_err());
+    }
+
+    #[test]
+    fn a_cut_output_is_not_read_as_the_whole() {
+        let cut = VERBOSE.split("\t\tport:").next().unwrap();
+        assert!(parse(cut).is_err());
+        let two = format!("{VERBOSE}{}", cut.replace("rxe0", "rxe1"));
+        assert!(parse(&two).is_err());
     }
 }
