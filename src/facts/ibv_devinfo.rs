@@ -18,10 +18,23 @@ pub fn parse(text: &str) -> Result<Hcas, Unparsable> {
     reading.close();
     let hcas = reading.hcas;
     // A device that stands behind a cut must not count as one that is not there.
-    if hcas.is_blank() || reading.ports_are_missing {
+    if hcas.is_blank() || reading.ports_are_missing || ends_within_a_port(&hcas) {
         return Err(Unparsable::new("ibv_devinfo", text));
     }
     Ok(hcas)
+}
+
+/// `link_layer` is the last line of a port; where others have it, the last port has it too.
+fn ends_within_a_port(hcas: &Hcas) -> bool {
+    let mut ports = hcas.devices.iter().flat_map(|hca| &hca.ports);
+    let last = ports.next_back();
+    // Fields of a device and none of its ports.
+    let began = |hca: &Hca| hca.transport.is_some() && hca.ports.is_empty();
+    if hcas.devices.last().is_some_and(began) && last.is_some() {
+        return true;
+    }
+    last.is_some_and(|port| port.link_layer.is_none())
+        && ports.any(|port| port.link_layer.is_some())
 }
 
 /// Words of libibverbs and of the tool when it lists nothing. The second is `ENOSYS`: ib_uverbs is not loaded.
@@ -298,5 +311,11 @@ mod tests {
         assert!(parse(cut).is_err());
         let two = format!("{VERBOSE}{}", cut.replace("rxe0", "rxe1"));
         assert!(parse(&two).is_err());
+        let before = VERBOSE.split("\tphys_port_cnt").next().unwrap();
+        let three = format!("{VERBOSE}{}", before.replace("rxe0", "rxe1"));
+        assert!(parse(&three).is_err());
+        let within = VERBOSE.split("\t\t\tlink_layer").next().unwrap();
+        let three = format!("{VERBOSE}{}", within.replace("rxe0", "rxe1"));
+        assert!(parse(&three).is_err());
     }
 }
