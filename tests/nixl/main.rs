@@ -8,6 +8,8 @@
 #[expect(dead_code, reason = "only a part of the fake cluster is needed here")]
 #[path = "../fake/mod.rs"]
 mod fake;
+#[path = "../support/root.rs"]
+mod root;
 #[path = "../support/skip.rs"]
 mod skip;
 
@@ -21,7 +23,6 @@ use fake::cluster::FakeCluster;
 use fake::kubelet::Exec;
 use fake::pod::FakePod;
 use serde_json::Value;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
@@ -143,34 +144,14 @@ const HOST_MEMORY: &str =
 
 /// A file system with one HCA that works and is granted, a vLLM worker and NIXL's wheel.
 fn tree(more: &[(&str, &str)]) -> TempDir {
-    let device = "sys/class/infiniband/mlx5_0";
-    // The tool of the machine that runs the tests would not know this device.
-    let devinfo = "#!/bin/sh\nprintf 'hca_id:\\tmlx5_0\\n\\ttransport:\\t\\tInfiniBand (0)\\n\\tphys_port_cnt:\\t\\t1\\n\\t\\tport:\\t1\\n'\n\
-                   printf '\\t\\t\\tstate:\\t\\t\\tPORT_ACTIVE (4)\\n\\t\\t\\tactive_mtu:\\t\\t4096 (5)\\n\\t\\t\\tlink_layer:\\t\\tInfiniBand\\n'\n";
     let environ = format!("UCX_TLS=rc,cuda_copy\0HOME=/root\0{HOST_MEMORY}\0");
     let usual = [
-        (format!("{PORT}/state"), "4: ACTIVE\n"),
-        (format!("{PORT}/phys_state"), "5: LinkUp\n"),
-        (format!("{PORT}/rate"), "400 Gb/sec (4X NDR)\n"),
-        (format!("{PORT}/link_layer"), "InfiniBand\n"),
-        (format!("{PORT}/lid"), "0x5\n"),
-        (format!("{PORT}/sm_lid"), "0x1\n"),
         (format!("{PORT}/counters/port_xmit_data"), "1000\n"),
         (format!("{PORT}/counters/port_rcv_data"), "7\n"),
-        (format!("{device}/node_type"), "1: CA\n"),
-        (format!("{device}/device/vendor"), "0x15b3\n"),
-        (
-            "sys/class/infiniband_verbs/uverbs0/ibdev".to_owned(),
-            "mlx5_0\n",
-        ),
-        ("dev/infiniband/uverbs0".to_owned(), ""),
-        ("proc/sys/kernel/osrelease".to_owned(), "6.8.0\n"),
-        ("bin/ibv_devinfo".to_owned(), devinfo),
         (
             "proc/7/maps".to_owned(),
             "7f00-7f01 r-xp 0 08:01 1 /opt/dynamo/venv/lib/python3.12/site-packages/nixl_cu12.libs/libucp-1a2b.so.0.0.0\n",
         ),
-        ("proc/7/cmdline".to_owned(), "python3\0-m\0dynamo.vllm\0"),
         ("proc/7/environ".to_owned(), environ.as_str()),
         (format!("{SITE}/nixl_cu12-1.3.0.dist-info/METADATA"), ""),
         (format!("{SITE}/vllm-0.11.2.dist-info/METADATA"), ""),
@@ -179,17 +160,8 @@ fn tree(more: &[(&str, &str)]) -> TempDir {
         (format!("{SITE}/nixl_cu12.libs/ucx/libuct_ib-3c.so.0"), ""),
         (format!("{SITE}/nixl_cu12.libs/ucx/libuct_cuda-3c.so.0"), ""),
     ];
-    let dir = TempDir::new().unwrap();
     let more = more.iter().map(|(path, text)| ((*path).to_owned(), *text));
-    for (path, text) in usual.into_iter().chain(more) {
-        let file = dir.path().join(&path);
-        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
-        std::fs::write(&file, text).unwrap();
-        if path.starts_with("bin/") {
-            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
-        }
-    }
-    dir
+    root::with_hca(usual.into_iter().chain(more))
 }
 
 /// A worker of the graph `g` with the stand-in for NIXL, which prints this log of UCX.

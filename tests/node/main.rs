@@ -7,6 +7,8 @@
 #[expect(dead_code, reason = "only a part of the fake cluster is needed here")]
 #[path = "../fake/mod.rs"]
 mod fake;
+#[path = "../support/root.rs"]
+mod root;
 
 mod access;
 mod faults;
@@ -19,7 +21,6 @@ use fake::cluster::FakeCluster;
 use fake::kubelet::Exec;
 use fake::pod::FakePod;
 use serde_json::Value;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -106,57 +107,15 @@ async fn on(fake: &FakeCluster, args: &[&str]) -> Run {
 
 /// A file system with one RDMA device that works, and a worker. Files below `bin` are stand-ins for tools.
 fn tree(more: &[(&str, &str)]) -> TempDir {
-    let port = "sys/class/infiniband/mlx5_0/ports/1";
-    // The tool of the machine that runs the tests would not know this device.
-    let devinfo = "#!/bin/sh\nprintf 'hca_id:\\tmlx5_0\\n\\ttransport:\\t\\tInfiniBand (0)\\n\\tphys_port_cnt:\\t\\t1\\n\\t\\tport:\\t1\\n'\n\
-                   printf '\\t\\t\\tstate:\\t\\t\\tPORT_ACTIVE (4)\\n\\t\\t\\tactive_mtu:\\t\\t4096 (5)\\n\\t\\t\\tlink_layer:\\t\\tInfiniBand\\n'\n";
-    let dir = TempDir::new().unwrap();
     let usual = [
-        ("bin/ibv_devinfo".to_owned(), devinfo),
-        (format!("{port}/state"), "4: ACTIVE\n"),
-        (format!("{port}/phys_state"), "5: LinkUp\n"),
-        (format!("{port}/rate"), "400 Gb/sec (4X NDR)\n"),
-        (format!("{port}/link_layer"), "InfiniBand\n"),
-        (format!("{port}/lid"), "0x5\n"),
-        (format!("{port}/sm_lid"), "0x1\n"),
-        (
-            "sys/class/infiniband/mlx5_0/node_type".to_owned(),
-            "1: CA\n",
-        ),
-        (
-            "sys/class/infiniband_verbs/uverbs0/ibdev".to_owned(),
-            "mlx5_0\n",
-        ),
-        (
-            "sys/class/infiniband/mlx5_0/device/vendor".to_owned(),
-            "0x15b3\n",
-        ),
-        ("dev/infiniband/uverbs0".to_owned(), ""),
         // In place of what the machine that runs the tests has of these.
-        (
-            "bin/ibv_devinfo".to_owned(),
-            "#!/bin/sh\nprintf 'hca_id:\\tmlx5_0\\n\\ttransport:\\t\\t\\tInfiniBand (0)\\n\\tphys_port_cnt:\\t\\t\\t1\\n\\t\\tport:\\t1\\n\\t\\t\\tstate:\\t\\t\\tPORT_ACTIVE (4)\\n\\t\\t\\tactive_mtu:\\t\\t4096 (5)\\n\\t\\t\\tlink_layer:\\t\\tInfiniBand\\n\\n'\n",
-        ),
-        ("bin/ibstat".to_owned(), "#!/bin/sh\nexit 1\n"),
-        ("bin/rdma".to_owned(), "#!/bin/sh\nexit 1\n"),
-        ("bin/ucx_info".to_owned(), "#!/bin/sh\nexit 1\n"),
-        ("proc/sys/kernel/osrelease".to_owned(), "6.8.0\n"),
-        ("proc/7/cmdline".to_owned(), "python3\0-m\0dynamo.vllm\0"),
-        (
-            "proc/7/environ".to_owned(),
-            "UCX_TLS=rc,cuda_copy\0HOME=/root\0",
-        ),
+        ("bin/ibstat", "#!/bin/sh\nexit 1\n"),
+        ("bin/rdma", "#!/bin/sh\nexit 1\n"),
+        ("bin/ucx_info", "#!/bin/sh\nexit 1\n"),
+        ("proc/7/environ", "UCX_TLS=rc,cuda_copy\0HOME=/root\0"),
     ];
-    let more = more.iter().map(|(path, text)| ((*path).to_owned(), *text));
-    for (path, text) in usual.into_iter().chain(more) {
-        let file = dir.path().join(&path);
-        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
-        std::fs::write(&file, text).unwrap();
-        if path.starts_with("bin/") {
-            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
-        }
-    }
-    dir
+    let files = usual.iter().chain(more);
+    root::with_hca(files.map(|(path, text)| ((*path).to_owned(), *text)))
 }
 
 /// A decode worker of the graph `g` whose probe sees this tree.
