@@ -319,6 +319,7 @@ mod tests {
             }],
             errors: Vec::new(),
             notes: Vec::new(),
+            deployment: None,
         }
     }
 
@@ -471,7 +472,7 @@ mod tests {
             role in proptest::option::of(any::<String>()),
         ) {
             let place = Place { role, kind: crate::snapshot::PlaceKind::Pod, ..Place::host(pod) };
-            let bundle = Bundle { format: FORMAT, snapshots: vec![Snapshot { place, answers }], errors: vec![], notes: vec![] };
+            let bundle = Bundle { format: FORMAT, snapshots: vec![Snapshot { place, answers }], errors: vec![], notes: vec![], deployment: None };
             let json = to_json(&bundle);
             let back = from_json(&json, Path::new("x")).unwrap();
             prop_assert_eq!(&back, &bundle);

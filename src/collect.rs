@@ -183,6 +183,7 @@ pub mod pods {
     use crate::catalogue;
     use crate::cluster::call::Cause;
     use crate::cluster::connect::Cluster;
+    use crate::cluster::deployment::Deployment;
     use crate::cluster::pods;
     use crate::cluster::project::{Container, EnvValue, Pod, Reference};
     use crate::cluster::run::{self, Schedule, Stop, side_by_side_until};
@@ -379,19 +380,31 @@ pub mod pods {
                 pod: name,
                 container,
             };
+            // What the API said of the pod is known whether or not exec gets through.
+            let spec = match (&pod, found) {
+                (Some(pod), Some(found)) => Answer::Text(spec(pod, found)),
+                _ => Answer::Missing {
+                    reason: SkipReason::Denied,
+                    detail: NO_SPEC.to_owned(),
+                },
+            };
+            let with_spec = |mut snapshot: Snapshot| {
+                snapshot.answers.insert(ask::POD_SPEC.id.to_owned(), spec);
+                snapshot
+            };
             if let (Some(pod), Some(found)) = (&pod, found)
                 && let Some(why) = pod.why_not_running(&found.name)
             {
                 let end = End::NotRunning { why };
                 let why = end.skip(&at).unwrap_or_else(Skip::not_applicable);
-                return unread(place, &why);
+                return with_spec(unread(place, &why));
             }
             // What the whole run leaves this container.
             let last = self.end - MARGIN.min(self.schedule.all / 4);
             let own = (began + self.schedule.each).min(last);
             if Instant::now() >= last {
                 let what = format!("{at} {RUN_DEADLINE}");
-                return unread(place, &Skip::new(SkipReason::Timeout, what));
+                return with_spec(unread(place, &Skip::new(SkipReason::Timeout, what)));
             }
             let limits = Limits {
                 deadline: own.saturating_duration_since(Instant::now()),
@@ -426,18 +439,7 @@ pub mod pods {
                 }
             });
             let answers = frames::read(&self.script, &outcome.stdout, &lost);
-            let mut snapshot = judged(place, answers, &lost, &at.to_string());
-            let spec = match (&pod, found) {
-                (Some(pod), Some(found)) => Answer::Text(spec(pod, found)),
-                _ => Answer::Missing {
-                    reason: SkipReason::Denied,
-                    detail: NO_SPEC.to_owned(),
-                },
-            };
-            if let Some(Answer::Text(_)) = snapshot.answers.get(ask::TARGET.id) {
-                snapshot.answers.insert(ask::POD_SPEC.id.to_owned(), spec);
-            }
-            snapshot
+            with_spec(judged(place, answers, &lost, &at.to_string()))
         }
     }
 
@@ -465,6 +467,44 @@ pub mod pods {
             container.security.capabilities.join(",")
         ));
         out.push_str(&format!("host-network: {}\n", pod.host_network));
+        out.push_str(&format!("host-ipc: {}\n", pod.host_ipc));
+        out.push_str(&format!("host-pid: {}\n", pod.host_pid));
+        let said = [
+            ("pod-ip", pod.pod_ip.as_deref()),
+            ("host-ip", pod.host_ip.as_deref()),
+            ("component", Some(Deployment::group(pod))),
+            ("image", container.image.as_deref()),
+            ("image-id", container.image_id.as_deref()),
+        ];
+        for (key, value) in said {
+            if let Some(value) = value {
+                out.push_str(&format!("{key}: {}\n", sanitise::line(value, 300)));
+            }
+        }
+        if let Some(user) = container.security.run_as_user {
+            out.push_str(&format!("run-as-user: {user}\n"));
+        }
+        out.push_str(&format!("ready: {}\n", container.ready));
+        out.push_str(&format!("restarts: {}\n", container.restarts));
+        for claim in &pod.claims {
+            let made = claim.template.as_deref().or(claim.claim.as_deref());
+            let made = sanitise::line(made.unwrap_or_default(), 300);
+            out.push_str(&format!(
+                "claim: {}={made}\n",
+                sanitise::line(&claim.name, 300)
+            ));
+        }
+        for from in &container.env_from {
+            let named = match from {
+                Reference::ConfigMap { name, .. } | Reference::Secret { name, .. } => name,
+                _ => continue,
+            };
+            out.push_str(&format!(
+                "env-from: {} {}\n",
+                kind(from),
+                sanitise::line(named, 300)
+            ));
+        }
         for (name, value) in &container.env {
             let withheld =
                 |value: &str| catalogue::find(name).is_none_or(|v| catalogue::withheld(v, value));

@@ -490,6 +490,13 @@ pub struct Pairs {
     pub of: usize,
 }
 
+impl Pairs {
+    /// The lane of every pair in question was shown, and there is one.
+    pub fn proven(&self) -> bool {
+        self.of > 0 && self.of == self.made.len() && self.made.iter().all(|p| p.proven)
+    }
+}
+
 /// Name and version of the tool that wrote a report.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -557,12 +564,14 @@ impl Report {
     ) -> Self {
         checks.sort_by(|a, b| (&a.target, a.order, &a.name).cmp(&(&b.target, b.order, &b.name)));
         notes.sort();
+        let one = workloads.len() == 1;
         for workload in &mut workloads {
             let own = checks
                 .iter()
                 .filter(|f| f.target.ordinal == workload.ordinal);
-            // Nothing that this version collects proves a lane, so no workload is proven.
-            workload.trust = Trust::judge(workload.disaggregated, false, own);
+            // Transfers belong to the one deployment that was looked at as a whole.
+            let proven = one && pairs.proven();
+            workload.trust = Trust::judge(workload.disaggregated, proven, own);
         }
         let targets = probed(&checks);
         // An input that could not be read may have held a deployment, and no deployment at all is no evidence.
@@ -579,10 +588,8 @@ impl Report {
             .iter()
             .filter(|_| workloads.is_empty() && pairs.made.is_empty())
             .map(|t| t.trust);
-        let paired = (workloads.is_empty() && !pairs.made.is_empty()).then(|| {
-            let all = pairs.of == pairs.made.len() && pairs.made.iter().all(|p| p.proven);
-            Trust::judge(true, all, checks.iter())
-        });
+        let paired = (workloads.is_empty() && !pairs.made.is_empty())
+            .then(|| Trust::judge(true, pairs.proven(), checks.iter()));
         let trust = workloads
             .iter()
             .map(|w| w.trust)

@@ -105,6 +105,78 @@ pub struct Bundle {
     /// What was seen on the way.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<Note>,
+    /// The deployment that the containers belong to, where one was looked at as a whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deployment: Option<Deployment>,
+}
+
+/// What was read of a deployment beside its containers.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Deployment {
+    /// Its name.
+    pub name: String,
+    /// Its namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// Texts that describe it, reduced to what may be seen.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub manifests: Vec<Manifest>,
+    /// Components whose pods do not all have the same template.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mixed: Vec<String>,
+    /// Nodes of the cluster; absent where nobody looked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<Nodes>,
+}
+
+/// One text that describes a deployment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    /// Where it comes from.
+    pub origin: Origin,
+    /// How it is named in a report.
+    pub path: String,
+    /// YAML.
+    pub text: String,
+}
+
+/// Where a description of a deployment comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Origin {
+    /// The object in the cluster: what was asked for.
+    Object,
+    /// The pods: what runs.
+    Pods,
+}
+
+/// What the API says of the nodes, or why it says nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Nodes {
+    /// The nodes that were asked for, by name.
+    Known(BTreeMap<String, Node>),
+    /// Why nothing was read.
+    Missing {
+        /// The typed reason.
+        reason: SkipReason,
+        /// In words.
+        detail: String,
+    },
+}
+
+/// One node, as far as it matters for a fabric.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Node {
+    /// Takes pods: it is ready and not cordoned.
+    pub schedulable: bool,
+    /// Allocatable GPUs and RDMA resources, quantities as written.
+    pub allocatable: BTreeMap<String, String>,
+    /// Labels about GPUs, NICs, cliques, zones and racks.
+    pub labels: BTreeMap<String, String>,
 }
 
 /// At most this many characters of an answer become evidence.

@@ -1,6 +1,6 @@
 //! What a check is: one static with its documentation, and a pure total function from facts to findings.
 
-use crate::checks::{Container, WorkerScope, WorkloadScope};
+use crate::checks::{Container, DeploymentScope, WorkerScope, WorkloadScope};
 use crate::facts::pair::PairFacts;
 use crate::manifest::Inventory;
 use crate::observed::Skip;
@@ -151,6 +151,8 @@ pub enum Subsystem {
     Memory,
     /// Machines and containers as a whole (NODE).
     Node,
+    /// What only all parts of a deployment together show (DEP).
+    Deployment,
 }
 
 impl Subsystem {
@@ -167,6 +169,7 @@ impl Subsystem {
             Self::Nccl => "NCCL",
             Self::Memory => "MEM",
             Self::Node => "NODE",
+            Self::Deployment => "DEP",
         }
     }
 }
@@ -184,6 +187,8 @@ pub enum Run {
     Container(fn(&Container<'_>) -> Outcome),
     /// Two ends between which a transfer was made.
     Pair(fn(&PairFacts) -> Outcome),
+    /// A deployment with its running containers together.
+    Deployment(fn(&DeploymentScope<'_>) -> Outcome),
 }
 
 /// A check: everything there is to know about it, in one place.

@@ -12,13 +12,16 @@ pub(crate) mod testing;
 
 use crate::facts::pair::PairFacts;
 use crate::manifest::Inventory;
+use crate::manifest::workload::Workload;
 use crate::observed::Skip;
 use crate::report::{Finding, SkipReason, Status};
 use crate::snapshot::Snapshot;
 use crate::source::Spot;
 use crate::target::Target;
 use declare::{Check, Draft, Outcome, Run};
-pub use scope::{Container, WorkerScope, WorkloadScope, container_place, pod_place};
+pub use scope::{
+    Container, DeploymentScope, WorkerScope, WorkloadScope, container_place, pod_place,
+};
 
 /// Declares the modules and the table in one go, so that a check cannot be compiled and forgotten.
 macro_rules! checks {
@@ -32,6 +35,7 @@ macro_rules! checks {
 // The order is the order of harm: what takes the path away comes before what slows it down.
 checks! {
     node::{ target },
+    deployment::{ role_missing },
     transfer::{ kv_transfer },
     rdma::{ device_not_granted, ib_devices, ib_link, ibv_devinfo, port_not_ready, port_without_link, rate_degraded, subnet_manager_missing, roce_address_missing, gid_index_unusable, selected_nic_unusable, nic_far_from_gpu, mixed_fabrics, software_rdma, mtu_differs, port_errors, pcie_limits_nic, kernel_log_faults },
     gpu::{
@@ -102,6 +106,42 @@ pub fn run_with_pairs(
     snapshots: &[Snapshot],
     pairs: &[PairFacts],
 ) -> Vec<Finding> {
+    run_on(&Subject {
+        inventory,
+        snapshots,
+        pairs,
+        deployment: None,
+    })
+}
+
+/// Everything that one run judges.
+pub struct Subject<'a> {
+    /// Manifests: of a deployment in a cluster, its pods as they run.
+    pub inventory: &'a Inventory,
+    /// Containers.
+    pub snapshots: &'a [Snapshot],
+    /// Transfers between them.
+    pub pairs: &'a [PairFacts],
+    /// What else was read of the one deployment that this is about.
+    pub deployment: Option<Whole<'a>>,
+}
+
+/// What was read of a deployment beside its containers and pods.
+pub struct Whole<'a> {
+    /// As the user's files, else the object in the cluster, describe it.
+    pub written: Option<&'a Workload>,
+    /// The record of the run.
+    pub record: &'a crate::snapshot::Deployment,
+}
+
+/// Runs every check on everything it applies to.
+pub fn run_on(subject: &Subject<'_>) -> Vec<Finding> {
+    let Subject {
+        inventory,
+        snapshots,
+        pairs,
+        deployment,
+    } = subject;
     let mut findings = Vec::new();
     let input = Target::input(inventory.inputs.join(" "));
     let containers: Vec<(Target, Container<'_>)> = snapshots
@@ -159,10 +199,31 @@ pub fn run_with_pairs(
                 }
             }
             Run::Pair(run) => {
-                for pair in pairs {
-                    let target =
+                for pair in *pairs {
+                    let mut target =
                         Target::pair(&pair.initiator, &pair.target, pair.namespace.clone());
+                    if let (Some(_), Some(workload)) = (deployment, inventory.workloads.first()) {
+                        target.ordinal = 1;
+                        target.workload = Some(workload.name.clone());
+                    }
                     record(check, order, &target, None, run(pair));
+                }
+            }
+            Run::Deployment(run) => {
+                if let (Some(whole), Some(workload)) = (deployment, inventory.workloads.first()) {
+                    let scope = DeploymentScope {
+                        workload,
+                        written: whole.written,
+                        record: whole.record,
+                        containers: containers.iter().map(|(_, c)| c).collect(),
+                    };
+                    record(
+                        check,
+                        order,
+                        &workload_target(inventory, 0),
+                        None,
+                        run(&scope),
+                    );
                 }
             }
             Run::Container(run) => {
@@ -173,6 +234,18 @@ pub fn run_with_pairs(
         }
     }
     findings
+}
+
+/// How many pairs of a prefill and a decode worker the deployment has.
+pub fn pairs_of(subject: &Subject<'_>) -> usize {
+    let of = |roles: &[&str]| {
+        let role = |s: &&Snapshot| s.place.role.as_deref().is_some_and(|r| roles.contains(&r));
+        subject.snapshots.iter().filter(role).count()
+    };
+    match of(&["prefill"]) * of(&["decode"]) {
+        0 => of(&["encode"]) * of(&["pd", "decode", "agg"]),
+        pairs => pairs,
+    }
 }
 
 fn workload_target(inventory: &Inventory, index: usize) -> Target {

@@ -8,7 +8,7 @@ use crate::judge::context::{Accelerator, Backend, Context, Gpus, Tri};
 use crate::manifest::workload::{Engine, EnvValue, Role, UNRECOGNISED, Worker, Workload};
 use crate::observed::{Observed, Skip};
 use crate::report::{SkipReason, Status};
-use crate::snapshot::{Place, Snapshot};
+use crate::snapshot::{Deployment, Node, Nodes, Place, Snapshot};
 use std::collections::BTreeSet;
 
 /// One worker of a manifest, in its graph.
@@ -23,6 +23,69 @@ pub struct WorkerScope<'a> {
 pub struct WorkloadScope<'a> {
     /// The graph.
     pub workload: &'a Workload,
+}
+
+/// A deployment with its running containers together.
+pub struct DeploymentScope<'a> {
+    /// Its workers as they run; where no pod could be seen, as they are written.
+    pub workload: &'a Workload,
+    /// Its workers as the user's files, else the object in the cluster, describe them.
+    pub written: Option<&'a Workload>,
+    /// What else was read of it.
+    pub record: &'a Deployment,
+    /// Its worker containers, those too that could not be looked into.
+    pub containers: Vec<&'a Container<'a>>,
+}
+
+impl<'a> DeploymentScope<'a> {
+    /// Leaves the check when no KV moves between the workers.
+    pub fn require_kv(&self) -> Result<(), Skip> {
+        if self.workload.disaggregated {
+            Ok(())
+        } else {
+            Err(Skip::not_applicable())
+        }
+    }
+
+    /// The containers of a role.
+    pub fn of(&self, role: Role) -> impl Iterator<Item = &'a Container<'a>> {
+        let all = self.containers.clone().into_iter();
+        all.filter(move |c| c.place.role.as_deref() == Some(role.word()))
+    }
+
+    /// The containers that hand KV on and those that take it, in the order of the report. Empty where one side is.
+    pub fn ends(&self) -> (Vec<&'a Container<'a>>, Vec<&'a Container<'a>>) {
+        let (prefill, decode): (Vec<_>, Vec<_>) = (
+            self.of(Role::Prefill).collect(),
+            self.of(Role::Decode).collect(),
+        );
+        if !prefill.is_empty() && !decode.is_empty() {
+            return (prefill, decode);
+        }
+        let encode: Vec<_> = self.of(Role::Encode).collect();
+        let takers = [Role::Pd, Role::Decode, Role::Agg];
+        let taker = takers.into_iter().flat_map(|role| self.of(role)).collect();
+        (encode, taker)
+    }
+
+    /// The node of a container, where nodes were read.
+    pub fn node(&self, container: &Container<'_>) -> Result<&'a Node, Skip> {
+        let nodes = match &self.record.nodes {
+            Some(Nodes::Known(nodes)) => nodes,
+            Some(Nodes::Missing { reason, detail }) => {
+                return Err(Skip::new(*reason, detail.clone()));
+            }
+            None => {
+                let detail = "nodes were not read (--nodes)";
+                return Err(Skip::new(SkipReason::NotCollected, detail));
+            }
+        };
+        let name = container.place.node.as_deref().unwrap_or_default();
+        nodes.get(name).ok_or_else(|| {
+            let detail = format!("nothing was read of node {name} of {}", container.place.pod);
+            Skip::new(SkipReason::NotFound, detail)
+        })
+    }
 }
 
 /// One container that was probed or recorded, or outputs that a person pasted.

@@ -246,16 +246,7 @@ pub(crate) fn table(name: &str, rows: &[(&str, String, &[Status])]) {
 
 /// The whole report of a manifest.
 pub(crate) fn report(text: &str) -> Report {
-    let source = Arc::new(SourceFile {
-        path: "t.yaml".to_owned(),
-        text: text.to_owned(),
-    });
-    let inventory = manifest::read(&[Text {
-        source,
-        named: true,
-        companion: false,
-    }]);
-    assert_eq!(inventory.errors, []);
+    let inventory = read(text);
     let findings = super::run(&inventory, &[]);
     let workloads = inventory
         .workloads
@@ -418,4 +409,126 @@ pub(crate) fn verdict<T: AsRef<str>>(
         .map(|draft| draft.status)
         .max()
         .ok_or_else(Skip::not_applicable)
+}
+
+/// A deployment in a cluster: pods with what was read in each, as `check` sees it.
+pub(crate) struct Fleet {
+    snapshots: Vec<Snapshot>,
+    record: crate::snapshot::Deployment,
+    bodies: std::collections::BTreeMap<&'static str, String>,
+    written: Option<String>,
+}
+
+impl Fleet {
+    /// One pod per entry, `prefill-0`, `decode-1` .., each on a node of its own, `node-0`, `node-1` ..
+    pub(crate) fn of<T: AsRef<str>>(pods: &[(&'static str, &[(&Ask, T)])]) -> Self {
+        let mut snapshots = Vec::new();
+        let mut bodies = std::collections::BTreeMap::new();
+        for (position, (role, answers)) in pods.iter().enumerate() {
+            let mut snapshot = container(role, answers);
+            snapshot.place.pod = format!("{role}-{position}");
+            snapshot.place.node = Some(format!("node-{position}"));
+            snapshot.place.workload = Some("g".to_owned());
+            let reached = Answer::Text("reached".to_owned());
+            snapshot
+                .answers
+                .entry(ask::TARGET.id.to_owned())
+                .or_insert(reached);
+            snapshots.push(snapshot);
+            bodies.insert(*role, String::new());
+        }
+        Self {
+            snapshots,
+            record: crate::snapshot::Deployment {
+                name: "g".to_owned(),
+                ..crate::snapshot::Deployment::default()
+            },
+            bodies,
+            written: None,
+        }
+    }
+
+    /// Puts pods on nodes, by position.
+    pub(crate) fn on(mut self, nodes: &[&str]) -> Self {
+        for (snapshot, node) in self.snapshots.iter_mut().zip(nodes) {
+            snapshot.place.node = Some((*node).to_owned());
+        }
+        self
+    }
+
+    /// Lines of the container of every pod of a role, beginning at column 0.
+    pub(crate) fn body(mut self, role: &'static str, lines: &str) -> Self {
+        self.bodies.insert(role, lines.to_owned());
+        self
+    }
+
+    /// What the recipe or the object says: a manifest.
+    pub(crate) fn written(mut self, text: String) -> Self {
+        self.written = Some(text);
+        self
+    }
+
+    /// Changes what was read beside the containers.
+    pub(crate) fn record(mut self, change: impl FnOnce(&mut crate::snapshot::Deployment)) -> Self {
+        change(&mut self.record);
+        self
+    }
+
+    /// The findings of one check.
+    pub(crate) fn findings(&self, name: &str) -> Vec<Finding> {
+        let groups: String = self
+            .bodies
+            .iter()
+            .map(|(role, body)| {
+                let body: String = body.lines().map(|l| format!("        {l}\n")).collect();
+                let kind = if *role == "agg" { "worker" } else { role };
+                format!(
+                    "- name: {role}\n  type: {kind}\n  podTemplate:\n    spec:\n      containers:\n      - name: main\n{body}"
+                )
+            })
+            .collect();
+        let text = format!(
+            "apiVersion: nvidia.com/v1beta1\nkind: Pods\nmetadata: {{name: g}}\ngroups:\n{groups}"
+        );
+        let inventory = read(&text);
+        let written = self.written.as_deref().map(read);
+        let mut findings = super::run_on(&super::Subject {
+            inventory: &inventory,
+            snapshots: &self.snapshots,
+            pairs: &[],
+            deployment: Some(super::Whole {
+                written: written.as_ref().and_then(|w| w.workloads.first()),
+                record: &self.record,
+            }),
+        });
+        findings.retain(|f| f.name == name);
+        findings
+    }
+
+    /// The statuses of one check.
+    pub(crate) fn statuses(&self, name: &str) -> Vec<Status> {
+        self.findings(name).iter().map(|f| f.status).collect()
+    }
+}
+
+fn read(text: &str) -> manifest::Inventory {
+    let source = Arc::new(SourceFile {
+        path: "t.yaml".to_owned(),
+        text: text.to_owned(),
+    });
+    let inventory = manifest::read(&[Text {
+        source,
+        named: true,
+        companion: false,
+    }]);
+    assert_eq!(inventory.errors, []);
+    inventory
+}
+
+/// The statuses of one check about a deployment with these pods.
+pub(crate) fn deployed<T: AsRef<str>>(
+    name: &str,
+    pods: &[(&'static str, &[(&Ask, T)])],
+) -> Vec<Status> {
+    Fleet::of(pods).statuses(name)
 }

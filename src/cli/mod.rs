@@ -1,5 +1,6 @@
 //! The command line: one function per subcommand, all with the same three steps: collect, evaluate, render.
 
+mod check;
 mod demo;
 mod env;
 mod explain;
@@ -32,6 +33,8 @@ enum Command {
     Node(node::Arguments),
     /// Can NIXL move KV from here? With --transfer: move test data between two workers, and name the lane.
     Nixl(nixl::Arguments),
+    /// Look at a whole deployment in the cluster: one verdict, and what to fix first.
+    Check(check::Arguments),
     /// Say what a check or variable means, or judge `VARIABLE=VALUE` on the spot.
     Explain(explain::Arguments),
     /// Replay a recorded deployment that is built into this binary, and show the whole report.
@@ -90,6 +93,7 @@ impl Cli {
             Command::Env(arguments) => arguments.run(),
             Command::Node(arguments) => arguments.run(),
             Command::Nixl(arguments) => arguments.run(),
+            Command::Check(arguments) => arguments.run(),
             Command::Explain(arguments) => arguments.run(),
             Command::Demo(arguments) => arguments.run(),
         }

@@ -95,6 +95,7 @@ impl Arguments {
                 snapshots: std::mem::take(&mut collected.snapshots),
                 errors: collected.errors.clone(),
                 notes: collected.notes.clone(),
+                deployment: None,
             };
             let written = bundle::write(path, &recording);
             collected.snapshots = recording.snapshots;
@@ -190,7 +191,7 @@ use std::{collections::BTreeSet, io::IsTerminal, time::Instant};
 
 /// The pods of a run take at least this long; what is left of the deadline after connecting may be less.
 #[cfg(feature = "cluster")]
-const LEAST: Duration = Duration::from_millis(200);
+pub(super) const LEAST: Duration = Duration::from_millis(200);
 
 #[cfg(feature = "cluster")]
 impl TargetArguments {
@@ -211,14 +212,7 @@ impl TargetArguments {
     }
 
     async fn probe_until_interrupted(&self) -> Collected {
-        let (ask, stop) = Stop::new();
-        tokio::spawn(async move {
-            interrupted().await;
-            // Nobody listens once the run has ended by itself.
-            let _ = ask.send(true);
-            // Kept, because a channel without a sender asks for nothing.
-            std::future::pending::<()>().await;
-        });
+        let stop = stop_on_interrupt();
         let mut collected = self.probe_pods(&stop).await;
         if stop.is_asked() {
             collected.interrupted = true;
@@ -357,6 +351,20 @@ impl TargetArguments {
             _ => Ok(wanted),
         }
     }
+}
+
+/// Asks for a stop at the first interrupt.
+#[cfg(feature = "cluster")]
+pub(super) fn stop_on_interrupt() -> Stop {
+    let (ask, stop) = Stop::new();
+    tokio::spawn(async move {
+        interrupted().await;
+        // Nobody listens once the run has ended by itself.
+        let _ = ask.send(true);
+        // Kept, because a channel without a sender asks for nothing.
+        std::future::pending::<()>().await;
+    });
+    stop
 }
 
 /// Ctrl-C, or the signal by which a supervisor ends a program. From the first on, neither ends the process by itself.

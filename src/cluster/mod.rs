@@ -4,7 +4,9 @@
 pub mod access;
 pub mod call;
 pub mod connect;
+pub mod deployment;
 pub mod kubeconfig;
 pub mod pods;
 pub mod project;
 pub mod run;
+mod seen;

@@ -4,6 +4,7 @@
 use super::call::said;
 use crate::manifest::workload::Role;
 use k8s_openapi::api::core::v1 as api;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -46,6 +47,10 @@ pub struct Pod {
     pub claims: Vec<Claim>,
     /// Keys of annotations that attach secondary networks; their values are dropped.
     pub network_annotations: Vec<&'static str>,
+    /// Name of the object that made it, without the part that changes with every version of a Deployment.
+    pub owner: Option<String>,
+    /// Moment of its making, as the API writes it: later ones are larger.
+    pub created: String,
 }
 
 /// Phase of a pod's life.
@@ -76,6 +81,8 @@ pub struct Labels {
     pub sub_component_type: Option<String>,
     /// `nvidia.com/dynamo-worker-hash`: generation of the worker, for rolling updates.
     pub worker_hash: Option<String>,
+    /// `llm-d.ai/role`, by which llm-d tells prefill from decode.
+    pub llm_d_role: Option<String>,
 }
 
 /// One container.
@@ -234,7 +241,11 @@ impl Pod {
     /// What it does in its deployment, as far as the labels say. The newer style names the role as the component type;
     /// the older one says `worker` there and the role beside it. None for a worker whose labels do not say.
     pub fn role(&self) -> Option<Role> {
-        let labels = [&self.labels.component_type, &self.labels.sub_component_type];
+        let labels = [
+            &self.labels.component_type,
+            &self.labels.sub_component_type,
+            &self.labels.llm_d_role,
+        ];
         labels
             .into_iter()
             .flatten()
@@ -420,6 +431,7 @@ pub(crate) fn project(pod: api::Pod, catalogued: &dyn Fn(&str) -> bool) -> Pod {
             component_type: label("nvidia.com/dynamo-component-type"),
             sub_component_type: label("nvidia.com/dynamo-sub-component-type"),
             worker_hash: label("nvidia.com/dynamo-worker-hash"),
+            llm_d_role: label("llm-d.ai/role"),
         },
         containers,
         default_container: annotations
@@ -434,6 +446,14 @@ pub(crate) fn project(pod: api::Pod, catalogued: &dyn Fn(&str) -> bool) -> Pod {
             .into_iter()
             .filter(|key| annotations.contains_key(*key))
             .collect(),
+        owner: owner(
+            metadata.owner_references.unwrap_or_default(),
+            labels.get("pod-template-hash"),
+        ),
+        created: metadata
+            .creation_timestamp
+            .map(|at| at.0.to_string())
+            .unwrap_or_default(),
     };
     // Which container is the worker is known only now; the variables of all others are dropped unseen.
     let worker = projected.container(None).ok().map(|c| c.name.clone());
@@ -443,6 +463,15 @@ pub(crate) fn project(pod: api::Pod, catalogued: &dyn Fn(&str) -> bool) -> Pod {
         }
     }
     projected
+}
+
+/// The controller that made a pod: of a ReplicaSet, its Deployment.
+fn owner(references: Vec<OwnerReference>, template: Option<&String>) -> Option<String> {
+    let controller = references
+        .into_iter()
+        .find(|r| r.controller == Some(true))?;
+    let hashed = template.and_then(|hash| controller.name.strip_suffix(hash)?.strip_suffix('-'));
+    Some(said(hashed.unwrap_or(&controller.name)))
 }
 
 fn project_container(

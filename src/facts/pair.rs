@@ -1,7 +1,7 @@
 //! What a transfer between two ends proved, as plain facts: the bridge from `transfer`, which touches the world, to the
 //! checks, which do not.
 
-use crate::report::{SkipReason, Status};
+use crate::report::{PairReport, SkipReason, Status};
 
 /// One transfer, judged.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,4 +38,22 @@ pub struct PairFacts {
     pub caveats: Vec<String>,
     /// Lines it rests on.
     pub evidence: Vec<String>,
+}
+
+impl PairFacts {
+    /// The transfer as the report shows it.
+    pub fn report(&self) -> PairReport {
+        PairReport {
+            initiator: self.initiator.clone(),
+            target: self.target.clone(),
+            status: self.status,
+            proven: self.proven,
+            lane: self.lane.clone(),
+            memory: self.memory.clone(),
+            write_gbytes: self.write_gbytes,
+            read_gbytes: self.read_gbytes,
+            of_line_rate: self.of_line_rate,
+            steps: self.steps.clone(),
+        }
+    }
 }

@@ -182,7 +182,9 @@ impl Document<'_> {
     pub fn part(&self) -> Part {
         match self.kind {
             None => Part::Subject,
-            Some("DynamoGraphDeployment" | "DynamoComponentDeployment" | "List") => Part::Subject,
+            Some("DynamoGraphDeployment" | "DynamoComponentDeployment" | "List" | "Pods") => {
+                Part::Subject
+            }
             Some("ConfigMap" | "ResourceClaimTemplate" | "ResourceClaim" | "ComputeDomain") => {
                 Part::Companion
             }

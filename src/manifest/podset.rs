@@ -105,6 +105,36 @@ pub(super) fn templates<'a>(object: Node<'a>, kind: &str) -> Vec<Pod<'a>> {
                 );
             }
         }
+        // Pods as they run, written down by this tool (`cluster::deployment`): what the operator's labels say comes with them.
+        "Pods" => {
+            for group in object.get("groups").into_iter().flat_map(Node::items) {
+                let name = group.word_at(&["name"]).unwrap_or("(unnamed)");
+                let range = group.pair("name").map_or(range, |(k, v)| Range::pair(k, v));
+                let nodes = match group.get("multinode").filter(|m| m.is_map()) {
+                    Some(multinode) => multinode
+                        .get("nodeCount")
+                        .and_then(Node::count)
+                        .unwrap_or(2),
+                    None => 1,
+                };
+                let replicas = group.get("replicas").and_then(Node::count).unwrap_or(1);
+                let Some(template) = group.get("podTemplate") else {
+                    continue;
+                };
+                out.push(Pod {
+                    kind: group.word_at(&["type"]),
+                    sub_kind: group.word_at(&["subComponentType"]),
+                    ..pod(
+                        name,
+                        range,
+                        template,
+                        template.get("spec"),
+                        (replicas / nodes.max(1)).max(1),
+                        nodes.max(1),
+                    )
+                });
+            }
+        }
         _ => {}
     }
     out

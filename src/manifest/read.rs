@@ -267,7 +267,8 @@ impl Reader {
             for remark in &one.remarks {
                 self.note(place(), remark.clone());
             }
-            if is_worker(pod, &one, dynamo) {
+            // A type that the operator gives; other pods are workers by what they run.
+            if is_worker(pod, &one, dynamo || pod.kind.is_some()) {
                 built.push(one);
             }
         }
@@ -352,7 +353,10 @@ fn assemble(
     let mut workers: Vec<Worker> = built.into_iter().map(|b| b.worker).collect();
     roles::by_names(&mut workers);
     let single = kind != "DynamoGraphDeployment";
-    let disaggregated = !mocker && (roles::is_disaggregated(&workers) || single && hands_on);
+    // Pods as they run may be one end only: the other has no pod now, or was not selected.
+    let one_end = kind == "Pods" && workers.iter().any(|w| w.role != Role::Agg);
+    let disaggregated =
+        !mocker && (roles::is_disaggregated(&workers) || one_end || single && hands_on);
     // The first line of the object; its text is shown only where it is the one that begins every manifest.
     let range = match object.pairs().next() {
         Some((k, v)) if matches!(k.text(), Some("apiVersion" | "kind")) => Range::pair(k, v),

@@ -11,12 +11,14 @@ pub mod gpu;
 pub mod host;
 pub mod logs;
 pub mod network;
+pub mod pod;
 pub mod process;
 pub mod rdma;
 pub mod software;
 
 pub use answers::Seen;
 
+use crate::observed::Observed;
 use crate::snapshot::Snapshot;
 
 /// Everything known about one container.
@@ -36,6 +38,8 @@ pub struct Facts {
     pub software: software::Software,
     /// Logs that a person pasted.
     pub logs: logs::Logs,
+    /// What the API says of the pod around it.
+    pub pod: Observed<pod::Pod>,
 }
 
 impl Facts {
@@ -49,7 +53,13 @@ impl Facts {
             gpu: gpu::Gpus::read(snapshot),
             software: software::Software::read(snapshot),
             logs: logs::Logs::read(snapshot),
+            pod: pod::read(snapshot),
         }
+    }
+
+    /// What the API says of the pod alone, without reading the rest.
+    pub fn pod(snapshot: &Snapshot) -> Observed<pod::Pod> {
+        pod::read(snapshot)
     }
 
     /// A Grace CPU with its GPUs on C2C. By the names of the GPUs, else by the architecture.

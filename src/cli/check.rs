@@ -1,0 +1,252 @@
+//! `check`: a whole deployment in the cluster, one verdict, and what to fix first.
+
+use super::ReportArguments;
+use super::node::{Collected, TargetArguments};
+use crate::evaluate::{Beside, evaluate};
+use crate::report::{ExitCode, InputError};
+use crate::snapshot::Bundle;
+use crate::{bundle, input, sanitise};
+use clap::Args;
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    /// Name of the DynamoGraphDeployment; the only one of the namespace by default.
+    #[arg(value_name = "DEPLOYMENT", conflicts_with_all = ["selector", "from"])]
+    deployment: Option<String>,
+    #[command(flatten)]
+    targets: TargetArguments,
+    /// Files that say what was meant: manifests, directories or kustomizations; repeatable. What runs is held against them.
+    #[arg(long, value_name = "PATH")]
+    recipe: Vec<PathBuf>,
+    /// Record what was read: a new directory, or a file FILE.tar.zst. Only catalogued variables are in it.
+    #[arg(long, value_name = "PATH")]
+    save: Option<PathBuf>,
+    /// Replay a recording instead of looking at a cluster.
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["selector", "save"])]
+    from: Option<PathBuf>,
+    #[command(flatten)]
+    report: ReportArguments,
+}
+
+impl Arguments {
+    pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
+        let recipe = (!self.recipe.is_empty()).then(|| input::read(&self.recipe));
+        let (mut recording, interrupted) = match &self.from {
+            Some(path) => (replayed(path), false),
+            None => self.collect(),
+        };
+        if let Some(path) = &self.save {
+            if let Err(error) = bundle::write(path, &recording) {
+                recording.errors.push(InputError {
+                    object: shown(path),
+                    message: error.to_string(),
+                });
+            }
+        }
+        let beside = Beside {
+            recipe,
+            ..Beside::default()
+        };
+        let report = evaluate("check", recording, beside);
+        let code = self.report.finish(&report)?;
+        Ok(if interrupted {
+            ExitCode::Interrupted
+        } else {
+            code
+        })
+    }
+
+    #[cfg(not(feature = "cluster"))]
+    fn collect(&self) -> (Bundle, bool) {
+        (recording_of(self.targets.probe()), false)
+    }
+}
+
+fn shown(path: &Path) -> String {
+    sanitise::line(&path.display().to_string(), 500)
+}
+
+fn replayed(path: &Path) -> Bundle {
+    let failed = |message: String| recording_of(Collected::error(shown(path), message));
+    match bundle::read(path) {
+        Ok(recording) if recording.deployment.is_some() => recording,
+        Ok(_) => failed(
+            "this recording is of single containers and not of a deployment: replay it with `node --from`".to_owned(),
+        ),
+        Err(error) => failed(error.to_string()),
+    }
+}
+
+fn recording_of(collected: Collected) -> Bundle {
+    Bundle {
+        format: bundle::FORMAT,
+        snapshots: collected.snapshots,
+        errors: collected.errors,
+        notes: collected.notes,
+        deployment: None,
+    }
+}
+
+#[cfg(feature = "cluster")]
+mod live {
+    use super::{Arguments, Bundle, Collected, recording_of};
+    use crate::cli::progress::Bar;
+    use crate::cluster::connect::Cluster;
+    use crate::cluster::deployment::{self, Choice, PODS};
+    use crate::cluster::run::{Schedule, Stop};
+    use crate::collect::pods::{Wanted, probe};
+    use crate::evaluate::Described;
+    use crate::report::{InputError, Note};
+    use crate::snapshot::{Deployment, Manifest, Origin};
+    use crate::{catalogue, sanitise};
+    use std::time::{Duration, Instant};
+
+    impl Arguments {
+        pub(super) fn collect(&self) -> (Bundle, bool) {
+            let runtime = match tokio::runtime::Runtime::new() {
+                Ok(runtime) => runtime,
+                Err(error) => {
+                    let message = format!("cannot start the runtime: {error}");
+                    return (
+                        recording_of(Collected::error("check".to_owned(), message)),
+                        false,
+                    );
+                }
+            };
+            let (recording, stop) = runtime.block_on(async {
+                let stop = crate::cli::node::stop_on_interrupt();
+                (self.look(&stop).await, stop)
+            });
+            // A credential plugin or a name look-up that hangs must not keep the process.
+            runtime.shutdown_background();
+            (recording, stop.is_asked())
+        }
+
+        async fn look(&self, stop: &Stop) -> Bundle {
+            let targets = &self.targets;
+            let began = Instant::now();
+            let all = Duration::from_secs(targets.deadline);
+            let left = || {
+                all.saturating_sub(began.elapsed())
+                    .max(crate::cli::node::LEAST)
+            };
+            let mut collected = Collected::default();
+            let cluster = tokio::select! {
+                connected = targets.connect(left()) => match connected {
+                    Ok(cluster) => cluster,
+                    Err(message) => {
+                        return recording_of(Collected::error("Kubernetes API".to_owned(), message));
+                    }
+                },
+                () = stop.asked() => return recording_of(interrupted(collected)),
+            };
+            let namespace = targets
+                .namespace
+                .clone()
+                .unwrap_or_else(|| cluster.namespace.clone());
+            let choice = match &targets.selector {
+                Some(selector) => Choice::Selector(selector.clone()),
+                None => Choice::Graph(self.deployment.clone()),
+            };
+            let catalogued = |name: &str| catalogue::find(name).is_some();
+            let found = tokio::select! {
+                found = async {
+                    tokio::join!(
+                        deployment::find(&cluster, &namespace, &choice, &catalogued),
+                        targets.missing_access(&cluster, &namespace, true)
+                    )
+                } => found,
+                () = stop.asked() => return recording_of(interrupted(collected)),
+            };
+            let (found, access) = found;
+            collected.notes.extend(access);
+            let found = match found {
+                Ok(found) => found,
+                Err(error) => {
+                    collected.errors.push(InputError {
+                        object: format!("namespace {}", sanitise::line(&namespace, 253)),
+                        message: sanitise::line(&error.to_string(), 2_000),
+                    });
+                    return recording_of(collected);
+                }
+            };
+            let record = recorded(&found);
+            collected.notes.extend(found.notes.iter().cloned());
+            let workers = workers(&found, &record);
+            collected.snapshots = self.probe(&cluster, workers, left(), stop).await;
+            if stop.is_asked() {
+                collected = interrupted(collected);
+            }
+            Bundle {
+                deployment: Some(record),
+                ..recording_of(collected)
+            }
+        }
+
+        async fn probe(
+            &self,
+            cluster: &Cluster,
+            workers: Vec<Wanted>,
+            left: Duration,
+            stop: &Stop,
+        ) -> Vec<crate::snapshot::Snapshot> {
+            let targets = &self.targets;
+            let schedule = Schedule {
+                parallel: targets.parallel,
+                each: Duration::from_secs(targets.timeout),
+                all: left,
+            };
+            let names = workers
+                .iter()
+                .map(|w| sanitise::line(w.name().1, 60))
+                .collect();
+            let bar = Bar::new("probing", names);
+            let done = |index| bar.done(index);
+            let container = targets.container.as_deref();
+            let snapshots = probe(cluster, workers, container, schedule, stop.clone(), done).await;
+            bar.finish();
+            snapshots
+        }
+    }
+
+    fn interrupted(mut collected: Collected) -> Collected {
+        collected.notes.push(Note {
+            object: "run".to_owned(),
+            message: "interrupted; this is what was seen until then".to_owned(),
+        });
+        collected
+    }
+
+    /// What is kept of the deployment beside its containers.
+    fn recorded(found: &deployment::Deployment) -> Deployment {
+        let manifest = |origin, path: String, text: String| Manifest { origin, path, text };
+        let object = found.written.as_ref().map(|written| {
+            let path = format!("DynamoGraphDeployment/{}", found.name);
+            manifest(Origin::Object, path, written.text.clone())
+        });
+        let pods = found
+            .running()
+            .map(|text| manifest(Origin::Pods, format!("{} of {}", PODS, found.name), text));
+        Deployment {
+            name: found.name.clone(),
+            namespace: Some(found.namespace.clone()),
+            manifests: object.into_iter().chain(pods).collect(),
+            mixed: found.mixed().into_iter().map(str::to_owned).collect(),
+            nodes: None,
+        }
+    }
+
+    /// The pods that move KV or compute with GPUs, as far as their components say; frontends and their like are left alone.
+    fn workers(found: &deployment::Deployment, record: &Deployment) -> Vec<Wanted> {
+        let described = Described::read(record, None);
+        let Some(workload) = described.workload() else {
+            return Vec::new();
+        };
+        let is_worker = |component: &str| workload.workers.iter().any(|w| w.name == component);
+        let pods = found.pods.iter().map(|templated| &templated.pod);
+        pods.filter(|pod| is_worker(deployment::Deployment::group(pod)))
+            .map(|pod| Wanted::Found(Box::new(pod.clone())))
+            .collect()
+    }
+}

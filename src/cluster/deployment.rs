@@ -1,0 +1,510 @@
+//! Finding a deployment: the object that describes it, where the operator made it, and its pods of both label styles.
+//!
+//! <https://github.com/wxsms/dynamo/tree/2a6da14/deploy/operator> for labels and API versions. A cluster without the
+//! operator, or without the right to read its objects, still has pods: they are found by label.
+
+use super::call::{CallError, Cause, call, check_names, said};
+use super::connect::Cluster;
+use super::pods::{Catalogued, Templated, with_templates};
+use super::seen::seen;
+use crate::report::Note;
+use kube::Api;
+use kube::api::{ApiResource, DynamicObject, ListParams};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Label of every pod of a DynamoGraphDeployment.
+const GRAPH: &str = "nvidia.com/dynamo-graph-deployment-name";
+/// Label of every pod of the operator, also of those without a graph.
+const COMPONENT: &str = "nvidia.com/dynamo-component";
+
+/// Kind of the document that describes pods as they run. Not a kind of Kubernetes.
+pub const PODS: &str = "Pods";
+
+/// What the user asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Choice {
+    /// A DynamoGraphDeployment by name; without one, the only one of the namespace.
+    Graph(Option<String>),
+    /// Pods by label, whoever made them.
+    Selector(String),
+}
+
+/// One deployment as the cluster has it.
+#[derive(Debug, Clone)]
+pub struct Deployment {
+    /// Its name; of pods by label, the selector.
+    pub name: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// The object that describes it, as YAML, reduced to what may be seen.
+    pub written: Option<Written>,
+    /// Its pods, whatever they do, ordered by name.
+    pub pods: Vec<Templated>,
+    /// What was seen on the way.
+    pub notes: Vec<Note>,
+}
+
+/// An object of the operator.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// `nvidia.com/v1beta1`.
+    pub api_version: String,
+    /// YAML.
+    pub text: String,
+    object: Value,
+}
+
+/// Why there is no deployment to look at.
+#[derive(Debug)]
+pub enum NotFound {
+    /// A call failed, and nothing else answers the question.
+    Call(CallError),
+    /// There is none of this name.
+    Name {
+        /// As asked for.
+        name: String,
+        /// Where.
+        namespace: String,
+        /// What there is.
+        others: Vec<String>,
+    },
+    /// No deployment at all.
+    None {
+        /// Where.
+        namespace: String,
+    },
+    /// Several, and none named.
+    Several {
+        /// Where.
+        namespace: String,
+        /// Their names.
+        names: Vec<String>,
+    },
+    /// A selector that matches nothing.
+    NoPod {
+        /// The selector.
+        selector: String,
+        /// Where.
+        namespace: String,
+    },
+}
+
+impl std::error::Error for NotFound {}
+
+impl fmt::Display for NotFound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Call(error) => error.fmt(f),
+            Self::Name {
+                name,
+                namespace,
+                others,
+            } if others.is_empty() => write!(
+                f,
+                "there is no DynamoGraphDeployment {} in namespace {namespace}, and no pod is labelled as its own; check the \
+                 name, -n and --context, or select pods by label (-l)",
+                said(name)
+            ),
+            Self::Name {
+                name,
+                namespace,
+                others,
+            } => write!(
+                f,
+                "there is no DynamoGraphDeployment {} in namespace {namespace}; there {}: {}",
+                said(name),
+                if others.len() == 1 { "is" } else { "are" },
+                shown(others)
+            ),
+            Self::None { namespace } => write!(
+                f,
+                "there is no DynamoGraphDeployment in namespace {namespace}, and no pod of one; check -n and --context, or \
+                 select pods by label (-l)"
+            ),
+            Self::Several { namespace, names } => write!(
+                f,
+                "namespace {namespace} has {} deployments, so name one: {}",
+                names.len(),
+                shown(names)
+            ),
+            Self::NoPod {
+                selector,
+                namespace,
+            } => write!(
+                f,
+                "no pod in namespace {namespace} matches {}; check -l and -n",
+                said(selector)
+            ),
+        }
+    }
+}
+
+/// Names are listed up to this many.
+const SHOWN: usize = 20;
+
+fn shown(names: &[String]) -> String {
+    let mut out: Vec<String> = names.iter().take(SHOWN).map(|n| said(n)).collect();
+    if names.len() > SHOWN {
+        out.push(format!("and {} more", names.len() - SHOWN));
+    }
+    out.join(", ")
+}
+
+/// Finds a deployment and its pods: one list of each kind, side by side where the name is known.
+pub async fn find(
+    cluster: &Cluster,
+    namespace: &str,
+    choice: &Choice,
+    catalogued: Catalogued<'_>,
+) -> Result<Deployment, NotFound> {
+    match choice {
+        Choice::Selector(selector) => by_selector(cluster, namespace, selector, catalogued).await,
+        Choice::Graph(name) => by_name(cluster, namespace, name.as_deref(), catalogued).await,
+    }
+}
+
+async fn by_selector(
+    cluster: &Cluster,
+    namespace: &str,
+    selector: &str,
+    catalogued: Catalogued<'_>,
+) -> Result<Deployment, NotFound> {
+    let pods = with_templates(cluster, namespace, selector, catalogued)
+        .await
+        .map_err(NotFound::Call)?;
+    if pods.is_empty() {
+        return Err(NotFound::NoPod {
+            selector: selector.to_owned(),
+            namespace: namespace.to_owned(),
+        });
+    }
+    let graphs: BTreeMap<&str, usize> =
+        pods.iter()
+            .filter_map(|p| p.pod.deployment())
+            .fold(BTreeMap::new(), |mut all, name| {
+                *all.entry(name).or_default() += 1;
+                all
+            });
+    let mut notes = Vec::new();
+    if graphs.len() > 1 {
+        let list: Vec<String> = graphs
+            .iter()
+            .map(|(name, n)| format!("{} ({n} pods)", said(name)))
+            .collect();
+        notes.push(Note {
+            object: format!("-l {}", said(selector)),
+            message: format!(
+                "the selector matches pods of {} deployments: {}; what is said of them together may be true of neither. Narrow \
+                 it, or name one deployment",
+                graphs.len(),
+                list.join(", ")
+            ),
+        });
+    }
+    let name = match graphs.iter().next() {
+        Some((name, n)) if graphs.len() == 1 && *n == pods.len() => (*name).to_owned(),
+        _ => said(selector),
+    };
+    Ok(Deployment {
+        name,
+        namespace: namespace.to_owned(),
+        written: None,
+        pods,
+        notes,
+    })
+}
+
+async fn by_name(
+    cluster: &Cluster,
+    namespace: &str,
+    name: Option<&str>,
+    catalogued: Catalogued<'_>,
+) -> Result<Deployment, NotFound> {
+    if let Some(name) = name {
+        check_names(&[name]).map_err(|cause| {
+            NotFound::Call(CallError {
+                doing: "look for this deployment".to_owned(),
+                cause,
+            })
+        })?;
+    }
+    let selector = name.map_or_else(|| GRAPH.to_owned(), |name| format!("{GRAPH}={name}"));
+    let (graphs, pods) = tokio::join!(
+        graphs(cluster, namespace),
+        with_templates(cluster, namespace, &selector, catalogued)
+    );
+    let (graphs, mut notes) = graphs;
+    // Static knowledge is worth something without the right to list pods, and the other way round.
+    let mut pods = match (pods, &graphs) {
+        (Ok(pods), _) => pods,
+        (Err(error), Some(found)) if !found.is_empty() => {
+            notes.push(Note {
+                object: "pods".to_owned(),
+                message: format!(
+                    "{error}; only the object that describes the deployment was judged"
+                ),
+            });
+            Vec::new()
+        }
+        (Err(error), _) => return Err(NotFound::Call(error)),
+    };
+    let mut names: Vec<String> = graphs
+        .iter()
+        .flatten()
+        .filter_map(|g| g["metadata"]["name"].as_str().map(str::to_owned))
+        .chain(pods.iter().filter_map(|p| p.pod.labels.graph.clone()))
+        .collect();
+    names.sort();
+    names.dedup();
+    if name.is_none_or(|name| pods.is_empty() && !names.iter().any(|n| n == name))
+        && pods.is_empty()
+    {
+        // Pods of a standalone component may lack the label; the variable that the operator sets is always there.
+        let more = with_templates(cluster, namespace, COMPONENT, catalogued).await;
+        pods = more.unwrap_or_default();
+        let parents = pods
+            .iter()
+            .filter_map(|p| p.pod.deployment().map(str::to_owned));
+        names.extend(parents);
+        names.sort();
+        names.dedup();
+    }
+    let name = match name {
+        Some(name) if names.iter().any(|n| n == name) => name.to_owned(),
+        Some(name) => {
+            return Err(NotFound::Name {
+                name: name.to_owned(),
+                namespace: namespace.to_owned(),
+                others: names,
+            });
+        }
+        None => match names.as_slice() {
+            [one] => one.clone(),
+            [] => {
+                return Err(NotFound::None {
+                    namespace: namespace.to_owned(),
+                });
+            }
+            _ => {
+                return Err(NotFound::Several {
+                    namespace: namespace.to_owned(),
+                    names,
+                });
+            }
+        },
+    };
+    pods.retain(|p| p.pod.deployment() == Some(name.as_str()));
+    let object = graphs
+        .unwrap_or_default()
+        .into_iter()
+        .find(|g| g["metadata"]["name"] == name.as_str());
+    if let Some(object) = &object
+        && is_hollow(object)
+    {
+        notes.push(Note {
+            object: format!("DynamoGraphDeployment {}", said(&name)),
+            message: "its spec has neither services nor components: fields of another API version are lost on read, so nothing \
+                      is concluded from it; look at it in the version it was written in"
+                .to_owned(),
+        });
+    }
+    Ok(Deployment {
+        written: object.filter(|o| !is_hollow(o)).map(Written::of),
+        name,
+        namespace: namespace.to_owned(),
+        pods,
+        notes,
+    })
+}
+
+fn is_hollow(object: &Value) -> bool {
+    let has = |key: &str| {
+        let part = &object["spec"][key];
+        part.as_array().is_some_and(|a| !a.is_empty())
+            || part.as_object().is_some_and(|o| !o.is_empty())
+    };
+    !has("services") && !has("components")
+}
+
+/// Deployments of one page. They are large, and few.
+const PAGE: u32 = 100;
+
+/// The DynamoGraphDeployments of a namespace, reduced; None where nobody could say. v1beta1 is what is stored; v1alpha1 needs
+/// the operator's conversion webhook.
+async fn graphs(cluster: &Cluster, namespace: &str) -> (Option<Vec<Value>>, Vec<Note>) {
+    let note = |message: String| Note {
+        object: "DynamoGraphDeployment".to_owned(),
+        message,
+    };
+    match list(cluster, namespace, "v1beta1").await {
+        Ok(found) => (Some(found), Vec::new()),
+        Err(CallError {
+            cause: Cause::NotFound,
+            ..
+        }) => match list(cluster, namespace, "v1alpha1").await {
+            Ok(found) => (Some(found), Vec::new()),
+            Err(CallError {
+                cause: Cause::NotFound,
+                ..
+            }) => (
+                None,
+                vec![note(
+                    "this cluster has no such kind of object (the Dynamo operator is not installed), so pods were found by label"
+                        .to_owned(),
+                )],
+            ),
+            Err(CallError {
+                cause: Cause::Throttled { said },
+                ..
+            }) => (
+                None,
+                vec![note(format!(
+                    "the API server cannot convert v1alpha1 objects ({said}): the operator's conversion webhook is down; pods \
+                     were found by label"
+                ))],
+            ),
+            Err(error) => (None, vec![note(format!("{error}; pods were found by label"))]),
+        },
+        Err(error) => (None, vec![note(format!("{error}; pods were found by label"))]),
+    }
+}
+
+async fn list(cluster: &Cluster, namespace: &str, version: &str) -> Result<Vec<Value>, CallError> {
+    let resource = ApiResource {
+        group: "nvidia.com".to_owned(),
+        version: version.to_owned(),
+        api_version: format!("nvidia.com/{version}"),
+        kind: "DynamoGraphDeployment".to_owned(),
+        plural: "dynamographdeployments".to_owned(),
+    };
+    let doing = format!("list DynamoGraphDeployments in namespace {namespace}");
+    check_names(&[namespace]).map_err(|cause| CallError {
+        doing: doing.clone(),
+        cause,
+    })?;
+    let api: Api<DynamicObject> =
+        Api::namespaced_with(cluster.client.clone(), namespace, &resource);
+    let mut page = ListParams::default().limit(PAGE);
+    let mut found = Vec::new();
+    loop {
+        let list = call(&doing, cluster.deadline, || api.list(&page)).await?;
+        for object in list.items {
+            let mut whole = object.data;
+            whole["apiVersion"] = resource.api_version.as_str().into();
+            whole["kind"] = resource.kind.as_str().into();
+            whole["metadata"] =
+                json!({"name": object.metadata.name, "namespace": object.metadata.namespace});
+            found.push(seen(&whole));
+        }
+        match list.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => page = page.continue_token(&token),
+            None => return Ok(found),
+        }
+    }
+}
+
+impl Written {
+    fn of(object: Value) -> Self {
+        Self {
+            api_version: object["apiVersion"].as_str().unwrap_or_default().to_owned(),
+            text: yaml(&object),
+            object,
+        }
+    }
+
+    /// `multinode` of a component.
+    fn multinode(&self, component: &str) -> Option<&Value> {
+        let spec = &self.object["spec"];
+        let of_list = || {
+            let components = spec["components"].as_array()?;
+            components.iter().find(|c| c["name"] == component)
+        };
+        let entry = spec["services"].get(component).or_else(of_list)?;
+        entry.get("multinode")
+    }
+}
+
+fn yaml(value: &Value) -> String {
+    // What cannot be written as YAML is still YAML as JSON.
+    serde_saphyr::to_string(value).unwrap_or_else(|_| value.to_string())
+}
+
+impl Deployment {
+    /// Group of a pod: its component; else what made it; else itself.
+    pub fn group(pod: &super::project::Pod) -> &str {
+        let labels = &pod.labels;
+        labels
+            .component
+            .as_deref()
+            .or(pod.owner.as_deref())
+            .unwrap_or(&pod.name)
+    }
+
+    /// The pods as they run, as one manifest: a group per component, with the template of its newest pod.
+    pub fn running(&self) -> Option<String> {
+        if self.pods.is_empty() {
+            return None;
+        }
+        let mut groups: BTreeMap<&str, Vec<&Templated>> = BTreeMap::new();
+        for pod in &self.pods {
+            groups.entry(Self::group(&pod.pod)).or_default().push(pod);
+        }
+        let groups: Vec<Value> = groups
+            .into_iter()
+            .map(|(name, pods)| self.group_of(name, &pods))
+            .collect();
+        let api_version = self
+            .written
+            .as_ref()
+            .map_or("v1", |w| w.api_version.as_str());
+        Some(yaml(&json!({
+            "apiVersion": api_version,
+            "kind": PODS,
+            "metadata": {"name": self.name, "namespace": self.namespace},
+            "groups": groups,
+        })))
+    }
+
+    fn group_of(&self, name: &str, pods: &[&Templated]) -> Value {
+        let newest = pods.iter().max_by_key(|p| (&p.pod.created, &p.pod.name));
+        let template: Value = newest
+            .and_then(|p| serde_json::from_str(&p.template).ok())
+            .unwrap_or_default();
+        let mut group = json!({"name": name, "replicas": pods.len(), "podTemplate": template});
+        let labels = newest.map(|p| &p.pod.labels);
+        let role = newest.and_then(|p| p.pod.role());
+        let kind = match (labels.and_then(|l| l.component_type.as_deref()), role) {
+            (Some(kind), _) => Some(kind),
+            (None, Some(role)) => Some(role.word()),
+            (None, None) => None,
+        };
+        if let Some(kind) = kind {
+            group["type"] = kind.into();
+        }
+        if let Some(sub) = labels.and_then(|l| l.sub_component_type.as_deref()) {
+            group["subComponentType"] = sub.into();
+        }
+        if let Some(multinode) = self.written.as_ref().and_then(|w| w.multinode(name)) {
+            group["multinode"] = multinode.clone();
+        }
+        group
+    }
+
+    /// Components whose pods do not all have the same template: a rollout is under way, or one was edited by hand.
+    pub fn mixed(&self) -> Vec<&str> {
+        let mut templates: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for pod in &self.pods {
+            templates
+                .entry(Self::group(&pod.pod))
+                .or_default()
+                .push(&pod.template);
+        }
+        templates
+            .into_iter()
+            .filter(|(_, all)| all.iter().any(|t| *t != all[0]))
+            .map(|(name, _)| name)
+            .collect()
+    }
+}

@@ -1,0 +1,498 @@
+//! What of an object's spec may be seen. An API object is reduced to this the moment it arrives: settings of transports,
+//! resources, rights, and the words by which an engine is started. Everything else is dropped, whatever it is: what is not
+//! on a list here never goes further. The result is YAML that [`crate::manifest::read`] reads like any other manifest.
+
+use crate::catalogue;
+use serde_json::{Map, Value};
+
+/// What happens to the value of a key.
+enum Rule {
+    /// Read on, with these rules.
+    Descend,
+    /// Read on below every key: names of services, of resources.
+    AnyKey,
+    /// As it is: it holds nothing that a person could put a secret into.
+    Whole,
+    /// A list of variables.
+    Variables,
+    /// A list of references to whole ConfigMaps and Secrets: named, never read.
+    Sources,
+    /// The words of a command.
+    Words,
+    /// The annotations that attach networks.
+    Annotations,
+    /// Volumes, by what kind of thing they mount.
+    Volumes,
+}
+
+/// The rule for a key, wherever it stands. None: dropped.
+fn rule(key: &str) -> Option<Rule> {
+    Some(match key {
+        "spec" | "metadata" | "groups" | "podTemplate" | "extraPodSpec" | "extraPodMetadata"
+        | "mainContainer" | "containers" | "components" | "securityContext" | "volumeMounts"
+        | "resources" => Rule::Descend,
+        "services" | "limits" | "requests" | "custom" => Rule::AnyKey,
+        "env" | "envs" => Rule::Variables,
+        "envFrom" => Rule::Sources,
+        "command" | "args" => Rule::Words,
+        "annotations" => Rule::Annotations,
+        "volumes" => Rule::Volumes,
+        "apiVersion"
+        | "kind"
+        | "name"
+        | "namespace"
+        | "type"
+        | "componentType"
+        | "subComponentType"
+        | "backendFramework"
+        | "replicas"
+        | "multinode"
+        | "claims"
+        | "sharedMemory"
+        | "sharedMemorySize"
+        | "resourceClaims"
+        | "affinity"
+        | "hostNetwork"
+        | "hostIPC"
+        | "hostPID"
+        | "shareProcessNamespace"
+        | "runtimeClassName"
+        | "capabilities"
+        | "privileged"
+        | "runAsUser"
+        | "runAsNonRoot"
+        | "mountPath"
+        | "gpu"
+        | "image" => Rule::Whole,
+        _ => return None,
+    })
+}
+
+/// Annotations that attach secondary networks. Their values say to what; nothing else is read of them.
+const NETWORKS: [&str; 2] = [
+    "k8s.v1.cni.cncf.io/networks",
+    "networking.gke.io/interfaces",
+];
+
+/// Reduces an object, or a part of one.
+pub(super) fn seen(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => Value::Object(map.iter().filter_map(|(k, v)| entry(k, v)).collect()),
+        Value::Array(items) => Value::Array(items.iter().map(seen).collect()),
+        scalar => scalar.clone(),
+    }
+}
+
+fn entry(key: &str, value: &Value) -> Option<(String, Value)> {
+    let kept = match rule(key)? {
+        Rule::Descend => seen(value),
+        Rule::AnyKey => match value {
+            Value::Object(map) => {
+                Value::Object(map.iter().map(|(k, v)| (k.clone(), seen(v))).collect())
+            }
+            _ => return None,
+        },
+        Rule::Whole => value.clone(),
+        Rule::Variables => list(value, variable),
+        Rule::Sources => list(value, source),
+        Rule::Words => words(value),
+        Rule::Annotations => annotations(value),
+        Rule::Volumes => list(value, volume),
+    };
+    (!is_empty(&kept)).then(|| (key.to_owned(), kept))
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(map) => map.is_empty(),
+        _ => false,
+    }
+}
+
+fn list(value: &Value, each: fn(&Value) -> Option<Value>) -> Value {
+    Value::Array(
+        value
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(each)
+            .collect(),
+    )
+}
+
+fn object<const N: usize>(entries: [(&str, Value); N]) -> Value {
+    Value::Object(
+        entries
+            .into_iter()
+            .map(|(k, v)| (k.to_owned(), v))
+            .collect(),
+    )
+}
+
+/// A catalogued variable. A value that may hold credentials becomes a reference to nowhere; of a reference, the kind and the
+/// names of a ConfigMap remain.
+fn variable(entry: &Value) -> Option<Value> {
+    let name = entry["name"].as_str()?;
+    let known = catalogue::find(name)?;
+    let text = Value::from(name);
+    if let Some(value) = entry["value"].as_str() {
+        return Some(if catalogue::withheld(known, value) {
+            object([
+                ("name", text),
+                ("valueFrom", object([("withheld", true.into())])),
+            ])
+        } else {
+            object([("name", text), ("value", value.into())])
+        });
+    }
+    let from = match entry["valueFrom"].as_object().and_then(|o| o.iter().next()) {
+        Some((kind, to)) if kind == "configMapKeyRef" => object([(
+            "configMapKeyRef",
+            object([("name", to["name"].clone()), ("key", to["key"].clone())]),
+        )]),
+        Some((kind, _)) => Value::Object(Map::from_iter([(kind.clone(), true.into())])),
+        None => return Some(object([("name", text), ("value", "".into())])),
+    };
+    Some(object([("name", text), ("valueFrom", from)]))
+}
+
+fn source(entry: &Value) -> Option<Value> {
+    let named = |kind: &str| {
+        let name = entry[kind]["name"].as_str()?;
+        Some(Value::Object(Map::from_iter([(
+            kind.to_owned(),
+            object([("name", name.into())]),
+        )])))
+    };
+    named("configMapRef").or_else(|| named("secretRef"))
+}
+
+fn annotations(value: &Value) -> Value {
+    let kept = NETWORKS.into_iter().filter(|key| value.get(*key).is_some());
+    Value::Object(kept.map(|key| (key.to_owned(), "set".into())).collect())
+}
+
+/// Volumes that say something about shared memory or devices; of all others only that they are there.
+fn volume(entry: &Value) -> Option<Value> {
+    let name = entry["name"].as_str()?;
+    if let Some(dir) = entry.get("emptyDir") {
+        let kept: Map<String, Value> = ["medium", "sizeLimit"]
+            .iter()
+            .filter_map(|key| Some(((*key).to_owned(), dir.get(*key)?.clone())))
+            .collect();
+        return Some(object([
+            ("name", name.into()),
+            ("emptyDir", Value::Object(kept)),
+        ]));
+    }
+    let path = entry["hostPath"]["path"].as_str()?;
+    let host = object([("path", path.into())]);
+    Some(object([("name", name.into()), ("hostPath", host)]))
+}
+
+/// Stands for a word that is not shown.
+const HIDDEN: &str = "_";
+
+/// Flags whose value may be seen: those that decide how KV travels, how it is laid out and how large it is.
+const FLAGS: &[&str] = &[
+    "tensor-parallel-size",
+    "tp-size",
+    "tp",
+    "pipeline-parallel-size",
+    "pp-size",
+    "pp",
+    "data-parallel-size",
+    "dp-size",
+    "dp",
+    "block-size",
+    "kv-block-size",
+    "page-size",
+    "kv-cache-dtype",
+    "dtype",
+    "disaggregation-mode",
+    "disaggregation-ib-device",
+    "disaggregation-bootstrap-port",
+    "disaggregation-transfer-backend",
+    "kv-transfer-config",
+    "connector",
+    "host",
+    "model",
+    "model-path",
+    "max-model-len",
+    "context-length",
+];
+
+/// Words that say what is started and how a script goes on.
+const PLAIN: &[&str] = &[
+    "python",
+    "python3",
+    "-m",
+    "-c",
+    "-lc",
+    "-ec",
+    "-e",
+    "-x",
+    "-u",
+    "bash",
+    "sh",
+    "/bin/bash",
+    "/bin/sh",
+    "exec",
+    "export",
+    "set",
+    "env",
+    "vllm",
+    "serve",
+    "trtllm-serve",
+    "ulimit",
+    "-l",
+    "unlimited",
+    "if",
+    "then",
+    "else",
+    "elif",
+    "fi",
+    "for",
+    "in",
+    "do",
+    "done",
+    "while",
+    "until",
+    "true",
+    "false",
+];
+
+/// A command: each word on a list, or hidden.
+fn words(value: &Value) -> Value {
+    let mut out = Vec::new();
+    let mut before = String::new();
+    for item in value.as_array().into_iter().flatten() {
+        let Some(text) = item.as_str() else { continue };
+        // One word of an argument list, or a whole script.
+        let is_script = text.contains(char::is_whitespace) && flag_of(&before).is_none();
+        let kept = if is_script {
+            script(text).unwrap_or_else(|| HIDDEN.to_owned())
+        } else {
+            word(text, &before)
+        };
+        before = text.to_owned();
+        out.push(Value::from(kept));
+    }
+    Value::Array(out)
+}
+
+/// The flag on the list that wants a value after it.
+fn flag_of(word: &str) -> Option<&str> {
+    let name = word.strip_prefix("--").or(match word {
+        "-tp" | "-pp" | "-dp" => Some(&word[1..]),
+        _ => None,
+    })?;
+    FLAGS
+        .iter()
+        .copied()
+        .find(|flag| *flag == name.replace('_', "-"))
+}
+
+/// One word, after the word before it.
+fn word(text: &str, before: &str) -> String {
+    let bare = |t: &str| t.trim_matches(['"', '\'']).to_owned();
+    if let Some((head, value)) = text.split_once('=') {
+        if head.starts_with("--") {
+            return match flag_of(head) {
+                Some(_) if !catalogue::withheld_of("", value) => text.to_owned(),
+                _ => format!("{head}={HIDDEN}"),
+            };
+        }
+        if let Some(known) = catalogue::find(head) {
+            return if catalogue::withheld(known, &bare(value)) {
+                format!("{head}=$({HIDDEN})")
+            } else if value.contains("$(") || value.contains('`') {
+                format!("{head}=$({HIDDEN})")
+            } else {
+                text.to_owned()
+            };
+        }
+        return HIDDEN.to_owned();
+    }
+    let is_name = |t: &str| {
+        t.chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+    };
+    let flag = text.starts_with("--") && is_name(text);
+    let module = |t: &str| {
+        ["dynamo.", "sglang.", "vllm.", "tensorrt_llm."]
+            .iter()
+            .any(|p| t.starts_with(p))
+            && is_name(t)
+    };
+    let operator = |t: &str| t.chars().all(|c| "&|;(){}!\\[]".contains(c));
+    let valued = (flag_of(before).is_some() || before == "serve")
+        && !text.starts_with("--")
+        && !catalogue::withheld_of("", &bare(text));
+    let shown = flag
+        || valued
+        || PLAIN.contains(&text)
+        || module(text)
+        || operator(text)
+        || matches!(text, "-tp" | "-pp" | "-dp");
+    if shown {
+        text.to_owned()
+    } else {
+        HIDDEN.to_owned()
+    }
+}
+
+/// A script, word by word. None where its quotes do not close.
+fn script(text: &str) -> Option<String> {
+    let mut out = String::with_capacity(text.len());
+    let mut before = String::new();
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        if first.is_whitespace() {
+            out.push(first);
+            rest = &rest[first.len_utf8()..];
+            continue;
+        }
+        if first == '#' {
+            rest = rest.find('\n').map_or("", |end| &rest[end..]);
+            continue;
+        }
+        let end = word_end(rest)?;
+        let (whole, more) = rest.split_at(end);
+        rest = more;
+        // `rc;` is a word and what ends it.
+        let bare = whole.trim_end_matches(';');
+        out.push_str(&if bare.is_empty() {
+            whole.to_owned()
+        } else {
+            word(bare, &before) + &whole[bare.len()..]
+        });
+        before = bare.to_owned();
+    }
+    Some(out)
+}
+
+/// Where the word at the beginning of `text` ends: at a blank outside of quotes and `$( )`. None where they stay open.
+fn word_end(text: &str) -> Option<usize> {
+    let (mut single, mut double, mut depth, mut escaped) = (false, false, 0usize, false);
+    let mut before = ' ';
+    for (at, c) in text.char_indices() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' if !single => escaped = true,
+            '\'' if !double => single = !single,
+            '"' if !single => double = !double,
+            '(' if !single && (before == '$' || depth > 0) => depth += 1,
+            ')' if !single && depth > 0 => depth -= 1,
+            c if c.is_whitespace() && !single && !double && depth == 0 => return Some(at),
+            _ => {}
+        }
+        before = c;
+    }
+    (!single && !double && depth == 0).then_some(text.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn words_of_commands_are_on_a_list_or_hidden() {
+        let cases = [
+            (
+                json!([
+                    "python3",
+                    "-m",
+                    "dynamo.vllm",
+                    "--model",
+                    "org/m",
+                    "--api-key",
+                    "s3cret",
+                    "--tp=4"
+                ]),
+                json!([
+                    "python3",
+                    "-m",
+                    "dynamo.vllm",
+                    "--model",
+                    "org/m",
+                    "--api-key",
+                    "_",
+                    "--tp=4"
+                ]),
+            ),
+            (
+                json!([
+                    "--kv-transfer-config",
+                    "{\"kv_connector\": \"NixlConnector\"}",
+                    "--token=s3cret"
+                ]),
+                json!([
+                    "--kv-transfer-config",
+                    "{\"kv_connector\": \"NixlConnector\"}",
+                    "--token=_"
+                ]),
+            ),
+            (
+                json!([
+                    "bash",
+                    "-c",
+                    "# don't\nexport UCX_TLS=rc; TOKEN=s3cret curl -H \"k: s3cret\"\nexec python3 -m dynamo.sglang --page-size 16"
+                ]),
+                json!([
+                    "bash",
+                    "-c",
+                    "\nexport UCX_TLS=rc; _ _ _ _\nexec python3 -m dynamo.sglang --page-size 16"
+                ]),
+            ),
+            (
+                json!(["-c", "UCX_NET_DEVICES=$(cat /s3cret | head) echo 's3cret"]),
+                json!(["-c", "_"]),
+            ),
+            (
+                json!(["-c", "export UCX_NET_DEVICES=\"$(cat /s3cret)\" && true"]),
+                json!(["-c", "export UCX_NET_DEVICES=$(_) && true"]),
+            ),
+        ];
+        for (given, wanted) in cases {
+            assert_eq!(words(&given), wanted);
+        }
+    }
+
+    #[test]
+    fn only_what_is_on_a_list_is_seen() {
+        let pod = json!({
+            "metadata": {"name": "p", "annotations": {"last-applied": "s3cret", "k8s.v1.cni.cncf.io/networks": "s3cret"}},
+            "spec": {
+                "hostNetwork": true, "imagePullSecrets": [{"name": "s3cret"}],
+                "volumes": [{"name": "t", "projected": {"s3cret": 1}}, {"name": "shm", "emptyDir": {"medium": "Memory"}}],
+                "containers": [{
+                    "name": "main", "workingDir": "s3cret",
+                    "resources": {"limits": {"rdma/ib": "8"}},
+                    "env": [
+                        {"name": "UCX_TLS", "value": "rc"}, {"name": "HF_TOKEN", "value": "s3cret"},
+                        {"name": "NIXL_ETCD_ENDPOINTS", "value": "http://u:s3cret@h"},
+                        {"name": "NCCL_IB_HCA", "valueFrom": {"secretKeyRef": {"name": "s3cret", "key": "k"}}},
+                    ],
+                    "envFrom": [{"configMapRef": {"name": "fabric"}}],
+                    "lifecycle": {"preStop": {"exec": {"command": ["s3cret"]}}},
+                }],
+            },
+            "status": {"s3cret": 1},
+        });
+        let kept = seen(&pod);
+        assert!(!kept.to_string().contains("s3cret"), "{kept}");
+        let container = &kept["spec"]["containers"][0];
+        assert_eq!(container["resources"]["limits"]["rdma/ib"], "8");
+        assert_eq!(container["env"].as_array().map(Vec::len), Some(3));
+        assert_eq!(container["envFrom"][0]["configMapRef"]["name"], "fabric");
+        assert_eq!(kept["spec"]["volumes"].as_array().map(Vec::len), Some(1));
+        assert_eq!(
+            kept["metadata"]["annotations"]["k8s.v1.cni.cncf.io/networks"],
+            "set"
+        );
+    }
+}

@@ -1,0 +1,144 @@
+//! A deployment in a cluster, from what was read of it to its report. Pure: a recording gives the same report as the run
+//! that made it.
+
+use crate::checks::{self, Subject, Whole};
+use crate::facts::container::Facts;
+use crate::facts::pair::PairFacts;
+use crate::manifest::workload::Workload;
+use crate::manifest::{self, Inventory, Text, view};
+use crate::report::{Note, Pairs, Report};
+use crate::snapshot::{Bundle, Deployment, Origin, Snapshot};
+use crate::source::SourceFile;
+use std::sync::Arc;
+
+/// The inventories of one deployment.
+pub struct Described {
+    /// As it runs; where no pod could be seen, as it is written.
+    pub running: Inventory,
+    /// As the user's files, else the object in the cluster, describe it.
+    pub written: Option<Inventory>,
+}
+
+impl Described {
+    /// Reads the texts of a record. `recipe`: the files that say what was meant.
+    pub fn read(record: &Deployment, recipe: Option<Inventory>) -> Self {
+        let object = || one(record, inventory(record, Origin::Object));
+        let written = recipe.and_then(|r| one(record, r)).or_else(object);
+        let mut running = inventory(record, Origin::Pods);
+        running.workloads.truncate(1);
+        let meant = written.as_ref().and_then(|w| w.workloads.first());
+        if let (Some(workload), Some(meant)) = (running.workloads.first_mut(), meant) {
+            // The other role may have no pod now.
+            workload.disaggregated |= meant.disaggregated && !workload.mocker;
+            workload.multinode |= meant.multinode;
+            workload.kind.clone_from(&meant.kind);
+            if workload.framework.is_none() {
+                workload.framework.clone_from(&meant.framework);
+            }
+        }
+        if running.workloads.is_empty() {
+            running = object().unwrap_or_default();
+        }
+        Self { running, written }
+    }
+
+    /// The deployment itself.
+    pub fn workload(&self) -> Option<&Workload> {
+        self.running.workloads.first()
+    }
+
+    /// Gives containers the role that their component has by everything that is known of it: labels say it of the
+    /// operator's pods, flags of others.
+    pub fn assign(&self, snapshots: &mut [Snapshot]) {
+        let Some(workload) = self.workload() else {
+            return;
+        };
+        for snapshot in snapshots {
+            let component = match Facts::pod(snapshot).get() {
+                Ok(pod) => pod.component.clone(),
+                Err(_) => None,
+            };
+            let worker = component
+                .and_then(|name| workload.workers.iter().find(|worker| worker.name == name));
+            let place = &mut snapshot.place;
+            if let Some(worker) = worker {
+                place.role = Some(worker.role.word().to_owned());
+            }
+            place.workload = Some(workload.name.clone());
+        }
+    }
+}
+
+fn inventory(record: &Deployment, origin: Origin) -> Inventory {
+    let texts: Vec<Text> = record
+        .manifests
+        .iter()
+        .filter(|manifest| manifest.origin == origin)
+        .map(|manifest| Text {
+            source: Arc::new(SourceFile {
+                path: manifest.path.clone(),
+                text: manifest.text.clone(),
+            }),
+            named: true,
+            companion: false,
+        })
+        .collect();
+    manifest::read(&texts)
+}
+
+/// The one deployment of these texts. A recipe may hold several; one of another name is meant only where it is alone.
+fn one(record: &Deployment, mut inventory: Inventory) -> Option<Inventory> {
+    if inventory.workloads.iter().any(|w| w.name == record.name) {
+        inventory.workloads.retain(|w| w.name == record.name);
+    }
+    (inventory.workloads.len() == 1).then_some(inventory)
+}
+
+/// What a run knows beside what it recorded.
+#[derive(Debug, Default)]
+pub struct Beside {
+    /// The user's files that say what was meant (`--recipe`).
+    pub recipe: Option<Inventory>,
+    /// Transfers between the workers.
+    pub transfers: Vec<PairFacts>,
+}
+
+/// Judges everything that was read of a deployment.
+pub fn evaluate(command: &'static str, mut bundle: Bundle, beside: Beside) -> Report {
+    let Beside { recipe, transfers } = beside;
+    let made = transfers.as_slice();
+    let record = bundle.deployment.take().unwrap_or_default();
+    let mut errors = bundle.errors;
+    if let Some(recipe) = &recipe {
+        errors.extend(recipe.errors.iter().cloned());
+    }
+    let described = Described::read(&record, recipe);
+    described.assign(&mut bundle.snapshots);
+    let subject = Subject {
+        inventory: &described.running,
+        snapshots: &bundle.snapshots,
+        pairs: made,
+        deployment: Some(Whole {
+            written: described.written.as_ref().and_then(|w| w.workloads.first()),
+            record: &record,
+        }),
+    };
+    let findings = checks::run_on(&subject);
+    let workloads = described
+        .workload()
+        .into_iter()
+        .map(|w| view::workload(w, 1))
+        .collect();
+    let mut notes = bundle.notes;
+    // What cannot be read of the cluster's own words is a remark: nobody can mend it.
+    let unread = described.running.errors.iter().map(|e| Note {
+        object: e.object.clone(),
+        message: e.message.clone(),
+    });
+    notes.extend(unread.chain(described.running.notes.iter().cloned()));
+    let pairs = Pairs {
+        made: made.iter().map(PairFacts::report).collect(),
+        of: checks::pairs_of(&subject),
+    };
+    Report::with_pairs(command, workloads, findings, errors, notes, pairs)
+}

@@ -1,0 +1,150 @@
+//! Which deployment is meant, and what is found of it where a part of the cluster cannot be seen.
+
+use crate::fleet::{GRAPHS, cluster, healthy};
+use crate::on;
+use serde_json::json;
+
+#[tokio::test]
+async fn the_only_deployment_is_found_with_its_pods_and_nothing_secret() {
+    let (builder, _trees) = healthy("g").into(cluster());
+    let fake = builder.start().await;
+    let run = on(&fake, &[]).await;
+    assert_eq!(run.code, Some(0), "{}", run.stdout);
+    assert_eq!(run.complaints(), Vec::<String>::new());
+    let report = run.report();
+    assert_eq!(report["trust"], "unproven");
+    assert_eq!(report["workloads"][0]["name"], "g");
+    assert_eq!(report["workloads"][0]["kind"], "DynamoGraphDeployment");
+    assert!(!run.stdout.contains("c4n4ry"));
+    assert_eq!(fake.writes(), []);
+    let lists = |what: &str| {
+        fake.requests()
+            .iter()
+            .filter(|r| r.path.ends_with(what))
+            .count()
+    };
+    assert_eq!(
+        (
+            lists("/pods"),
+            lists("/dynamographdeployments"),
+            lists("/exec")
+        ),
+        (1, 1, 2)
+    );
+}
+
+#[tokio::test]
+async fn a_name_that_is_not_there_and_several_without_a_name_list_what_there_is() {
+    let (builder, _one) = healthy("one").into(cluster());
+    let (builder, _two) = healthy("two").pods_into(builder);
+    let fake = builder
+        .object(&format!("{GRAPHS}/two"), healthy("two").object())
+        .start()
+        .await;
+    let run = on(&fake, &[]).await;
+    assert_eq!(run.code, Some(4));
+    assert!(
+        run.errors()
+            .contains("has 2 deployments, so name one: one, two"),
+        "{}",
+        run.errors()
+    );
+    let run = on(&fake, &["three"]).await;
+    assert_eq!(run.code, Some(4));
+    assert!(
+        run.errors()
+            .contains("no DynamoGraphDeployment three in namespace llm; there are: one, two"),
+        "{}",
+        run.errors()
+    );
+}
+
+#[tokio::test]
+async fn without_the_kind_or_its_conversion_pods_are_found_by_label() {
+    let down = json!({"reason": "TooManyRequests", "message": "storage is (re)initializing: conversion webhook failed"});
+    let cases = [
+        (None, "the Dynamo operator is not installed"),
+        (
+            Some(("v1alpha1/namespaces", 429, down)),
+            "conversion webhook is down",
+        ),
+        (
+            Some(("v1beta1/namespaces", 403, json!({"message": "forbidden"}))),
+            "grant it (docs/rbac.yaml); pods were found by label",
+        ),
+    ];
+    for (fault, said) in cases {
+        let (mut builder, _trees) = healthy("g").pods_into(cluster());
+        if let Some((path, code, answer)) = fault {
+            builder = builder.fault(path, 9, code, answer);
+        }
+        let fake = builder.start().await;
+        let run = on(&fake, &["g"]).await;
+        assert_eq!(run.code, Some(0), "{said}: {}", run.stdout);
+        assert!(
+            run.report()["notes"].to_string().contains(said),
+            "{said}: {}",
+            run.stdout
+        );
+        assert_eq!(
+            run.report()["workloads"][0]["disaggregated"],
+            true,
+            "{said}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_object_without_its_fields_is_no_empty_deployment() {
+    let (builder, _trees) = healthy("g").pods_into(cluster());
+    let hollow = json!({"apiVersion": "nvidia.com/v1beta1", "kind": "DynamoGraphDeployment",
+        "metadata": {"name": "g", "namespace": "llm"}, "spec": {}});
+    let fake = builder.object(&format!("{GRAPHS}/g"), hollow).start().await;
+    let run = on(&fake, &["g"]).await;
+    assert_eq!(run.code, Some(0), "{}", run.stdout);
+    assert!(
+        run.report()["notes"]
+            .to_string()
+            .contains("neither services nor components")
+    );
+    assert_eq!(
+        run.report()["workloads"][0]["workers"]
+            .as_array()
+            .unwrap()
+            .len(),
+        2
+    );
+}
+
+#[tokio::test]
+async fn without_the_right_to_list_pods_the_object_alone_is_judged() {
+    let (builder, _trees) = healthy("g").into(cluster());
+    let fake = builder.deny("list", "pods").start().await;
+    let run = on(&fake, &["g"]).await;
+    assert!(
+        run.report()["notes"]
+            .to_string()
+            .contains("only the object that describes"),
+        "{}",
+        run.stdout
+    );
+    assert_eq!(run.report()["trust"], "unproven");
+}
+
+#[tokio::test]
+async fn a_selector_that_matches_two_deployments_is_said() {
+    let (builder, _one) = healthy("one").pods_into(cluster());
+    let (builder, _two) = crate::fleet::Fleet::new("two")
+        .worker("prefill", &[], |pod| {
+            pod.set("/metadata/name", json!("other-prefill"))
+        })
+        .pods_into(builder);
+    let fake = builder.start().await;
+    let run = on(&fake, &["-l", "nvidia.com/dynamo-component"]).await;
+    let notes = run.report()["notes"].to_string();
+    assert!(
+        notes.contains("matches pods of 2 deployments: one (2 pods), two (1 pods)"),
+        "{notes}"
+    );
+    assert_eq!(run.fixes(), Vec::<String>::new());
+}

@@ -1,0 +1,93 @@
+//! `check` as its users meet it: the real binary against a fake cluster with a deployment in it.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a fixture that cannot be built ends the test"
+)]
+
+#[expect(dead_code, reason = "only a part of the fake cluster is needed here")]
+#[path = "../fake/mod.rs"]
+mod fake;
+#[path = "../support/root.rs"]
+mod root;
+
+mod discovery;
+mod fleet;
+
+use fake::cluster::FakeCluster;
+use serde_json::Value;
+use std::process::Stdio;
+use tokio::process::Command;
+
+/// One run of the binary.
+struct Run {
+    code: Option<i32>,
+    stdout: String,
+    stderr: String,
+}
+
+impl Run {
+    fn report(&self) -> Value {
+        serde_json::from_str(&self.stdout)
+            .unwrap_or_else(|e| panic!("{e}: {}\n{}", self.stdout, self.stderr))
+    }
+
+    /// Ids of `fix_first`, in order.
+    fn fixes(&self) -> Vec<String> {
+        let report = self.report();
+        let all = report["fix_first"].as_array().unwrap();
+        all.iter()
+            .map(|f| f["id"].as_str().unwrap().to_owned())
+            .collect()
+    }
+
+    /// `STATUS ID NAME on TARGET: DETAIL` of everything that is worse than skipped.
+    fn complaints(&self) -> Vec<String> {
+        let report = self.report();
+        let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
+        let all = report["checks"].as_array().unwrap();
+        all.iter()
+            .filter(|f| f["status"] == "warn" || f["status"] == "fail")
+            .map(|f| {
+                format!(
+                    "{} {} on {}: {}",
+                    text(&f["status"]),
+                    text(&f["id"]),
+                    text(&f["target"]["name"]),
+                    text(&f["detail"])
+                )
+            })
+            .collect()
+    }
+
+    /// Messages of all errors.
+    fn errors(&self) -> String {
+        self.report()["errors"].to_string()
+    }
+}
+
+async fn run(args: &[&str]) -> Run {
+    let output = Command::new(env!("CARGO_BIN_EXE_dynamo-interconnect-check"))
+        .env_remove("KUBECONFIG")
+        .env_remove("KUBERNETES_SERVICE_HOST")
+        .env_remove("CLICOLOR_FORCE")
+        .arg("check")
+        .args(args)
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output()
+        .await
+        .unwrap();
+    Run {
+        code: output.status.code(),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+/// The binary against this cluster.
+async fn on(fake: &FakeCluster, args: &[&str]) -> Run {
+    let kubeconfig = fake.kubeconfig();
+    let mut all = vec!["--kubeconfig", kubeconfig.to_str().unwrap()];
+    all.extend(args);
+    run(&all).await
+}
