@@ -36,13 +36,13 @@ impl Arguments {
             Some(path) => (replayed(path), false),
             None => self.collect(),
         };
-        if let Some(path) = &self.save {
-            if let Err(error) = bundle::write(path, &recording) {
-                recording.errors.push(InputError {
-                    object: shown(path),
-                    message: error.to_string(),
-                });
-            }
+        if let Some(path) = &self.save
+            && let Err(error) = bundle::write(path, &recording)
+        {
+            recording.errors.push(InputError {
+                object: shown(path),
+                message: error.to_string(),
+            });
         }
         let beside = Beside {
             recipe,

@@ -306,9 +306,9 @@ fn word(text: &str, before: &str) -> String {
             };
         }
         if let Some(known) = catalogue::find(head) {
-            return if catalogue::withheld(known, &bare(value)) {
-                format!("{head}=$({HIDDEN})")
-            } else if value.contains("$(") || value.contains('`') {
+            // A computed value, and one that nobody may see, are the same to the reader: known only when it runs.
+            let hidden = catalogue::withheld(known, &bare(value));
+            return if hidden || value.contains("$(") || value.contains('`') {
                 format!("{head}=$({HIDDEN})")
             } else {
                 text.to_owned()
