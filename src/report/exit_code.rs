@@ -1,0 +1,46 @@
+//! What the pipeline should do.
+
+/// The documented exit codes. Where rules meet, 2 and 4 come first, and 1 wins over 3.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExitCode {
+    /// No check failed.
+    Ok = 0,
+    /// At least one check failed; with `--strict`, at least one warned.
+    Failed = 1,
+    /// The command line is wrong.
+    Usage = 2,
+    /// `--require-trusted` was given, and trust is anything but trusted.
+    NotTrusted = 3,
+    /// Something named could not be read; the report of the rest is still printed.
+    CouldNotRun = 4,
+    /// Interrupted; the report of what was seen until then is still printed.
+    Interrupted = 130,
+}
+
+impl ExitCode {
+    /// All codes, in order, for the documentation.
+    pub const ALL: [Self; 6] = [
+        Self::Ok,
+        Self::Failed,
+        Self::Usage,
+        Self::NotTrusted,
+        Self::CouldNotRun,
+        Self::Interrupted,
+    ];
+
+    /// What it means, in one sentence.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Self::Ok => "no check failed",
+            Self::Failed => "at least one check failed (with `--strict`, a warn counts as a fail)",
+            Self::Usage => "the command line is wrong",
+            Self::NotTrusted => "`--require-trusted` was given and trust is not `trusted`",
+            Self::CouldNotRun => {
+                "a named input does not exist or cannot be read; the report of everything else is still printed"
+            }
+            Self::Interrupted => {
+                "interrupted (Ctrl-C or SIGTERM) while pods were probed; the report of what was seen until then is still printed"
+            }
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! What a check found, what it rests on, and what to fix.
+
+use super::{KvPath, SkipReason, Status};
+use crate::target::Target;
+use serde::Serialize;
+
+/// Where evidence was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub enum EvidenceSource {
+    /// A manifest: `path`, `line` and `column` say where.
+    Manifest,
+    /// A recorded machine or pod: `ask` says what was read.
+    Snapshot,
+}
+
+/// What a finding rests on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Evidence {
+    /// Where it was read.
+    pub source: EvidenceSource,
+    /// File, for manifests.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// Line, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
+    /// Column in characters, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub column: Option<u32>,
+    /// The read that gave it, for machines and pods.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ask: Option<String>,
+    /// The text itself, bounded, with neighbours masked.
+    pub excerpt: String,
+}
+
+/// One answer of one check about one target.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Finding {
+    /// Stable id of the check.
+    pub id: &'static str,
+    /// Name of the check, or a more exact one (`env:UCX_TLS`).
+    pub name: String,
+    /// How bad it is.
+    pub status: Status,
+    /// What was seen and what was needed.
+    pub detail: String,
+    /// The object it is about.
+    pub target: Target,
+    /// Its part in trust.
+    pub kv_path: KvPath,
+    /// What it rests on.
+    pub evidence: Vec<Evidence>,
+    /// What to do.
+    pub fix: Option<String>,
+    /// Why it was skipped; null otherwise.
+    pub reason: Option<SkipReason>,
+    /// Lines to paste, shown in `fix_first`.
+    #[serde(skip)]
+    pub paste: Option<String>,
+    /// Ids or names of findings on the same object that follow from this one when it is at least as bad.
+    #[serde(skip)]
+    pub causes: &'static [&'static str],
+    /// Position of the check in the table.
+    #[serde(skip)]
+    pub order: usize,
+    /// The finding in a few words, for the verdict.
+    #[serde(skip)]
+    pub headline: String,
+    /// Tuning rather than a path.
+    #[serde(skip)]
+    pub minor: bool,
+    /// Names of findings on the same object that it stands beneath.
+    #[serde(skip)]
+    pub follows: Vec<String>,
+}
+
+/// A finding that follows from another one.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Consequence {
+    /// Id of the check.
+    pub id: &'static str,
+    /// Name of the finding.
+    pub name: String,
+    /// The object it is about.
+    pub target: Target,
+    /// What was seen.
+    pub detail: String,
+}
+
+/// One cause, named once, with what follows from it.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Fix {
+    /// Id of the check.
+    pub id: &'static str,
+    /// Name of the finding.
+    pub name: String,
+    /// fail or warn.
+    pub status: Status,
+    /// The object on which it is fixed.
+    pub target: Target,
+    /// Further objects with the very same fault.
+    pub also: Vec<Target>,
+    /// What was seen and what was needed.
+    pub detail: String,
+    /// What to do.
+    pub fix: Option<String>,
+    /// Lines to paste into the manifest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paste: Option<String>,
+    /// What follows from it.
+    pub consequences: Vec<Consequence>,
+    /// Where it stands, for the text report.
+    #[serde(skip)]
+    pub evidence: Vec<Evidence>,
+    /// It in a few words, for the verdict.
+    #[serde(skip)]
+    pub headline: String,
+}

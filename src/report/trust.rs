@@ -1,0 +1,60 @@
+//! May the KV path be trusted?
+
+use super::{Finding, KvPath, SkipReason, Status};
+use serde::Serialize;
+
+/// May the KV path of a deployment be trusted? The order is from harmless to worst, so that the maximum over several
+/// workloads is the answer for the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub enum Trust {
+    /// Aggregated: no KV cache leaves a worker.
+    NotApplicable,
+    /// No fail, no required check skipped, and the lane of every pair in question was proven.
+    Trusted,
+    /// Nothing on the KV path failed, but the lane was not proven.
+    Unproven,
+    /// Something on the KV path failed.
+    Untrusted,
+}
+
+impl Trust {
+    /// The word that JSON and text use.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::NotApplicable => "not-applicable",
+            Self::Trusted => "trusted",
+            Self::Unproven => "unproven",
+            Self::Untrusted => "untrusted",
+        }
+    }
+
+    /// Trust in one workload. `disaggregated`: KV moves between its workers. `proven`: the lane of every
+    /// prefill/decode pair in question was shown by a transfer or by observed traffic.
+    pub fn judge<'a>(
+        disaggregated: bool,
+        proven: bool,
+        findings: impl Iterator<Item = &'a Finding>,
+    ) -> Self {
+        if !disaggregated {
+            return Self::NotApplicable;
+        }
+        let (mut any_fail, mut required_skipped) = (false, false);
+        for finding in findings {
+            match (finding.status, finding.kv_path) {
+                (Status::Fail, KvPath::Required | KvPath::Supporting) => return Self::Untrusted,
+                (Status::Fail, KvPath::Off) => any_fail = true,
+                (Status::Skipped, KvPath::Required) => {
+                    required_skipped |= finding.reason != Some(SkipReason::NotApplicable);
+                }
+                _ => {}
+            }
+        }
+        if proven && !any_fail && !required_skipped {
+            Self::Trusted
+        } else {
+            Self::Unproven
+        }
+    }
+}
