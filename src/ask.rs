@@ -320,6 +320,10 @@ efa mana_ib ionic_rdma erdma rdma_rxe siw xpmem knem udmabuf" }, 8 * KB, Nothing
     /// Catalogued variables of the worker: `# process PID WORD` (or `self probe`), then `NAME=value` lines.
     ENVIRONMENT = "environment", "/proc/<worker>/environ (catalogued names only)", Framed("environment"), 64 * KB, Worker,
         "the settings that are really in force, whatever the manifest says";
+    /// Catalogued variables that the container gives to every process: of the image and the pod spec.
+    CONTAINER_ENVIRONMENT = "container-environment", "environment of the container (catalogued names only)",
+        Framed("container_environment"), 64 * KB, Worker,
+        "whether the image or a start script sets what the worker runs with";
     /// UCX, NIXL, NCCL, libfabric, CUDA and verbs libraries, and RDMA nodes, mapped by the worker, one path per line.
     WORKER_LIBRARIES = "worker-libraries", "/proc/<worker>/maps (paths of transport libraries)",
         Framed("worker_libraries"), 64 * KB, Worker,

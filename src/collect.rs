@@ -137,7 +137,10 @@ fn judged(place: Place, mut answers: BTreeMap<String, Answer>, lost: &Skip, how:
 /// Takes out of environments what must not be shown or stored: foreign variables, which the probe leaves in the
 /// container and a person may paste, and values that hold credentials. Of the latter a comment tells the name.
 fn withhold(answers: &mut BTreeMap<String, Answer>) {
-    if let Some(Answer::Text(text)) = answers.get_mut(ask::ENVIRONMENT.id) {
+    for ask in [&ask::ENVIRONMENT, &ask::CONTAINER_ENVIRONMENT] {
+        let Some(Answer::Text(text)) = answers.get_mut(ask.id) else {
+            continue;
+        };
         let kept: Vec<String> = text
             .lines()
             .filter_map(|line| {

@@ -2,6 +2,7 @@
 //! that made it.
 
 use crate::checks::{self, Subject, Whole};
+use crate::environment::{self, Above};
 use crate::facts::container::Facts;
 use crate::facts::pair::PairFacts;
 use crate::manifest::workload::Workload;
@@ -9,24 +10,28 @@ use crate::manifest::{self, Inventory, Text, view};
 use crate::report::{Note, Pairs, Report};
 use crate::snapshot::{Bundle, Deployment, Origin, Snapshot};
 use crate::source::SourceFile;
+use crate::target::Target;
 use std::sync::Arc;
 
 /// The inventories of one deployment.
 pub struct Described {
     /// As it runs; where no pod could be seen, as it is written.
     pub running: Inventory,
-    /// As the user's files, else the object in the cluster, describe it.
-    pub written: Option<Inventory>,
+    /// As the user's files describe it.
+    pub recipe: Option<Inventory>,
+    /// As the object in the cluster describes it.
+    pub object: Option<Inventory>,
 }
 
 impl Described {
     /// Reads the texts of a record. `recipe`: the files that say what was meant.
     pub fn read(record: &Deployment, recipe: Option<Inventory>) -> Self {
-        let object = || one(record, inventory(record, Origin::Object));
-        let written = recipe.and_then(|r| one(record, r)).or_else(object);
+        let recipe = recipe.and_then(|r| one(record, r));
+        let object = one(record, inventory(record, Origin::Object));
+        let written = recipe.as_ref().or(object.as_ref());
         let mut running = inventory(record, Origin::Pods);
         running.workloads.truncate(1);
-        let meant = written.as_ref().and_then(|w| w.workloads.first());
+        let meant = written.and_then(only);
         if let (Some(workload), Some(meant)) = (running.workloads.first_mut(), meant) {
             // The other role may have no pod now.
             workload.disaggregated |= meant.disaggregated && !workload.mocker;
@@ -37,14 +42,24 @@ impl Described {
             }
         }
         if running.workloads.is_empty() {
-            running = object().unwrap_or_default();
+            running = one(record, inventory(record, Origin::Object)).unwrap_or_default();
         }
-        Self { running, written }
+        Self {
+            running,
+            recipe,
+            object,
+        }
+    }
+
+    /// As the user's files, else the object in the cluster, describe it.
+    pub fn written(&self) -> Option<&Workload> {
+        let written = self.recipe.as_ref().or(self.object.as_ref());
+        written.and_then(only)
     }
 
     /// The deployment itself.
     pub fn workload(&self) -> Option<&Workload> {
-        self.running.workloads.first()
+        only(&self.running)
     }
 
     /// Gives containers the role that their component has by everything that is known of it: labels say it of the
@@ -94,6 +109,10 @@ fn one(record: &Deployment, mut inventory: Inventory) -> Option<Inventory> {
     (inventory.workloads.len() == 1).then_some(inventory)
 }
 
+fn only(inventory: &Inventory) -> Option<&Workload> {
+    inventory.workloads.first()
+}
+
 /// What a run knows beside what it recorded.
 #[derive(Debug, Default)]
 pub struct Beside {
@@ -119,7 +138,7 @@ pub fn evaluate(command: &'static str, mut bundle: Bundle, beside: Beside) -> Re
         snapshots: &bundle.snapshots,
         pairs: made,
         deployment: Some(Whole {
-            written: described.written.as_ref().and_then(|w| w.workloads.first()),
+            written: described.written(),
             record: &record,
         }),
     };
@@ -140,5 +159,19 @@ pub fn evaluate(command: &'static str, mut bundle: Bundle, beside: Beside) -> Re
         made: made.iter().map(PairFacts::report).collect(),
         of: checks::pairs_of(&subject),
     };
-    Report::with_pairs(command, workloads, findings, errors, notes, pairs)
+    let above = Above {
+        recipe: described.recipe.as_ref().and_then(only),
+        object: described.object.as_ref().and_then(only),
+        pods: described.workload(),
+    };
+    let environment = bundle
+        .snapshots
+        .iter()
+        .map(|snapshot| environment::of(Target::pod(&snapshot.place, 1), snapshot, &above))
+        .filter(|report| !report.variables.is_empty())
+        .collect();
+    Report {
+        environment,
+        ..Report::with_pairs(command, workloads, findings, errors, notes, pairs)
+    }
 }

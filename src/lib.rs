@@ -13,7 +13,7 @@
 //! | --- | --- | --- |
 //! | 0 plain data | `report`, `target`, `observed`, `source`, `sanitise`, `catalogue`, `ask`, `snapshot` | std and serde |
 //! | 1 parse | `manifest`, `facts` | pure |
-//! | 2 judge | `judge`, `checks`, `evaluate` | pure |
+//! | 2 judge | `judge`, `checks`, `environment`, `evaluate` | pure |
 //! | 3 touch the world | `input`, `kustomize`, `probe`, `bundle`, `cluster`, `collect`, `transfer` | files, processes, the Kubernetes API |
 //! | 4 show | `render` | pure: report to bytes |
 //! | 5 faces | `cli`, `main` | everything |
@@ -28,6 +28,7 @@ pub mod cluster;
 pub mod collect;
 #[cfg(test)]
 mod docs;
+pub mod environment;
 pub mod evaluate;
 pub mod facts;
 pub mod input;

@@ -3,6 +3,7 @@
 //! A [`Report`] is the only thing a renderer sees, and its JSON form is public: fields are only added within a major
 //! version. Nothing here looks at the world.
 
+mod environment;
 mod exit_code;
 mod finding;
 mod fix_first;
@@ -14,6 +15,7 @@ mod verdict;
 mod workload;
 
 use crate::target::{Target, TargetKind};
+pub use environment::{EnvironmentReport, LayerReport, VariableReport};
 pub use exit_code::ExitCode;
 pub use finding::{Consequence, Evidence, EvidenceSource, Finding, Fix};
 use fix_first::fix_first;
@@ -159,6 +161,9 @@ pub struct Report {
     pub targets: Vec<Probed>,
     /// The transfers that were made.
     pub pairs: Pairs,
+    /// Variables of running workers and where they come from.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub environment: Vec<EnvironmentReport>,
     /// Every finding, by target and then by check.
     pub checks: Vec<Finding>,
     /// Inputs that could not be read.
@@ -264,6 +269,7 @@ impl Report {
             workloads,
             targets,
             pairs,
+            environment: Vec::new(),
             checks,
             errors,
             notes,

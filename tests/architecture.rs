@@ -25,7 +25,7 @@ const LAYERS: &[(u8, &[&str])] = &[
         ],
     ),
     (1, &["manifest", "facts"]),
-    (2, &["judge", "checks", "evaluate"]),
+    (2, &["judge", "checks", "environment", "evaluate"]),
     (
         3,
         &[

@@ -53,15 +53,20 @@ fn worker(worker: &Worker) -> WorkerReport {
 /// At most this many characters of a value are shown.
 const VALUE_SHOWN: usize = 4096;
 
+/// A value as a report shows it.
+pub fn value(text: &str) -> String {
+    sanitise::lines(text, VALUE_SHOWN)
+}
+
 fn variable(entry: &EnvEntry) -> EnvReport {
-    let (value, reference, withheld) = match &entry.value {
-        EnvValue::Literal(text) => (Some(sanitise::lines(text, VALUE_SHOWN)), None, None),
+    let (literal, reference, withheld) = match &entry.value {
+        EnvValue::Literal(text) => (Some(value(text)), None, None),
         EnvValue::ValueFrom => (None, Some("<valueFrom>".to_owned()), None),
         EnvValue::Dynamic => (None, Some("<dynamic>".to_owned()), None),
         EnvValue::Withheld => (None, None, Some(true)),
     };
     EnvReport {
-        value,
+        value: literal,
         reference,
         withheld,
         from: entry.from.clone(),

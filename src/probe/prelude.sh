@@ -332,6 +332,24 @@ environment() { # id cap
 variable() {
   case "|$NAMES|" in *"|${1%%=*}|"*) v=$1; clean; put "$v" ;; esac
 }
+# The environment that the container gives whatever is started in it: of its image and its pod spec, and not of a start
+# script. Without a fork: the shell has it. Log destinations were taken out above.
+container_environment() { # id cap
+  begin "$1" "$2"
+  [ -z "$worker" ] && { end no-worker; return; }
+  IFS='|'; set -f
+  for n in $NAMES; do
+    case $n in UCX_LOG_FILE) continue ;; esac
+    eval "[ \"\${$n+x}\" ]" || continue
+    eval "v=\$$n"
+    case $v in *'
+'*) v='(several lines)' ;; esac
+    clean; put "$n=$v"
+  done
+  set +f; IFS=' 	
+'
+  end ok
+}
 worker_libraries() { # id cap
   begin "$1" "$2"
   [ -n "$worker" ] || { end no-worker; return; }

@@ -1,4 +1,5 @@
 //! Report to bytes, one format per file. Pure: nothing here reads the world or prints.
 
+mod environment;
 pub mod json;
 pub mod text;

@@ -2,6 +2,7 @@
 //!
 //! Words carry the status and colour only supports them, so the text can be pasted into a ticket.
 
+use super::environment;
 use crate::report::{
     Evidence, Finding, Fix, PairReport, Report, SkipReason, Status, Trust, WorkloadReport,
 };
@@ -58,6 +59,11 @@ pub fn render(report: &Report, options: Options) -> String {
                 fixes.len() - limit
             );
         }
+        out.push('\n');
+    }
+    if options.verbose && !report.environment.is_empty() {
+        let _ = writeln!(out, "{}", styled("Environment", Style::new().bold()));
+        environment::draw(&mut out, &report.environment);
         out.push('\n');
     }
     if options.verbose {

@@ -11,6 +11,7 @@ mod fake;
 mod root;
 
 mod discovery;
+mod environment;
 mod fleet;
 
 use fake::cluster::FakeCluster;

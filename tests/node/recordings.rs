@@ -166,7 +166,7 @@ async fn no_secret_gets_into_a_report_or_a_recording() {
                 {"name": "OTHER", "valueFrom": {"configMapKeyRef": {"name": "c4n4ry-16", "key": "c4n4ry-17"}}},
             ]),
         )
-        .set("/spec/containers/0/envFrom", json!([{"secretRef": {"name": "c4n4ry-18"}}]));
+        .set("/spec/containers/0/envFrom", json!([{"secretRef": {"name": "fabric-settings"}}]));
     let fake = FakeCluster::builder()
         .with(pod)
         .token("c4n4ry-token")

@@ -20,6 +20,7 @@ pub use answers::Seen;
 
 use crate::observed::Observed;
 use crate::snapshot::Snapshot;
+use std::collections::BTreeMap;
 
 /// Everything known about one container.
 #[derive(Debug, Clone)]
@@ -60,6 +61,16 @@ impl Facts {
     /// What the API says of the pod alone, without reading the rest.
     pub fn pod(snapshot: &Snapshot) -> Observed<pod::Pod> {
         pod::read(snapshot)
+    }
+
+    /// The environment of the worker alone, without reading the rest.
+    pub fn environment(snapshot: &Snapshot) -> Observed<Seen<process::Environment>> {
+        process::environment_of(snapshot)
+    }
+
+    /// Catalogued variables that the container gives to whatever starts in it.
+    pub fn container_environment(snapshot: &Snapshot) -> Observed<Seen<BTreeMap<String, String>>> {
+        process::of_container(snapshot)
     }
 
     /// A Grace CPU with its GPUs on C2C. By the names of the GPUs, else by the architecture.

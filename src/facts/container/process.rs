@@ -87,6 +87,18 @@ pub struct InForce<'a> {
     pub ask: &'static Ask,
 }
 
+/// The environment of the worker alone, without reading the rest.
+pub(super) fn environment_of(snapshot: &Snapshot) -> Observed<Seen<Environment>> {
+    list(snapshot, &ask::ENVIRONMENT, environment)
+}
+
+/// Catalogued variables that the container gives to whatever starts in it.
+pub(super) fn of_container(snapshot: &Snapshot) -> Observed<Seen<BTreeMap<String, String>>> {
+    list(snapshot, &ask::CONTAINER_ENVIRONMENT, |text| {
+        environment(text).variables
+    })
+}
+
 impl Process {
     pub(super) fn read(snapshot: &Snapshot) -> Self {
         let workers = list(snapshot, &ask::WORKER_PROCESS, |text| {
@@ -116,7 +128,7 @@ impl Process {
             capabilities,
             workers,
             uid_map: tool(snapshot, &ask::UID_MAP, limits::parse_uid_map),
-            environment: list(snapshot, &ask::ENVIRONMENT, environment),
+            environment: environment_of(snapshot),
             ucx_files: list(snapshot, &ask::UCX_SETTINGS, settings),
             nccl_files: list(snapshot, &ask::NCCL_SETTINGS, settings),
         }
