@@ -7,10 +7,10 @@ use crate::facts::container::Facts;
 use crate::facts::pair::PairFacts;
 use crate::manifest::workload::Workload;
 use crate::manifest::{self, Inventory, Text, view};
-use crate::report::{Note, Pairs, Report};
+use crate::report::{EvidenceSource, Finding, Note, Pairs, Report, Trust};
 use crate::snapshot::{Bundle, Deployment, Origin, Snapshot};
 use crate::source::SourceFile;
-use crate::target::Target;
+use crate::target::{Target, TargetKind};
 use std::sync::Arc;
 
 /// The inventories of one deployment.
@@ -109,6 +109,55 @@ fn one(record: &Deployment, mut inventory: Inventory) -> Option<Inventory> {
     (inventory.workloads.len() == 1).then_some(inventory)
 }
 
+/// What is wrong with a worker is mended in the file that says so: where there is a recipe, evidence points into it.
+fn relocate(findings: &mut [Finding], recipe: &Workload) {
+    for finding in findings {
+        let of_worker = finding.target.kind == TargetKind::Worker;
+        let Some(worker) = recipe
+            .workers
+            .iter()
+            .find(|w| of_worker && w.name == finding.target.name)
+        else {
+            continue;
+        };
+        let variable = finding
+            .name
+            .strip_prefix("env:")
+            .and_then(|name| worker.env.get(name));
+        let spot = match variable {
+            Some(entry) => &entry.spot,
+            None if finding.id.starts_with("K8S") => &worker.resources_spot,
+            None => continue,
+        };
+        for evidence in &mut finding.evidence {
+            if evidence.source == EvidenceSource::Manifest {
+                *evidence = spot.evidence();
+            }
+        }
+    }
+}
+
+/// The one command that gets the reader further.
+fn next(report: &Report, record: &Deployment) -> Option<String> {
+    let mut command = format!("dynamo-interconnect-check check {}", record.name);
+    if record.name.contains(['=', ',', ' ', '(', '!']) {
+        // Pods that were picked by a selector have no name of their own.
+        command = format!("dynamo-interconnect-check check -l '{}'", record.name);
+    }
+    if let Some(namespace) = &record.namespace {
+        command = format!("{command} -n {namespace}");
+    }
+    let seen = !report.workloads.is_empty() && report.errors.is_empty();
+    match report.trust {
+        _ if !seen => None,
+        Trust::Untrusted => Some(format!("apply 1, then `{command} --transfer`")),
+        Trust::Unproven if !report.pairs.proven() => Some(format!(
+            "`{command} --transfer` moves test data between the workers and names the lane"
+        )),
+        _ => None,
+    }
+}
+
 fn only(inventory: &Inventory) -> Option<&Workload> {
     inventory.workloads.first()
 }
@@ -142,7 +191,10 @@ pub fn evaluate(command: &'static str, mut bundle: Bundle, beside: Beside) -> Re
             record: &record,
         }),
     };
-    let findings = checks::run_on(&subject);
+    let mut findings = checks::run_on(&subject);
+    if let Some(recipe) = described.recipe.as_ref().and_then(only) {
+        relocate(&mut findings, recipe);
+    }
     let workloads = described
         .workload()
         .into_iter()
@@ -170,8 +222,8 @@ pub fn evaluate(command: &'static str, mut bundle: Bundle, beside: Beside) -> Re
         .map(|snapshot| environment::of(Target::pod(&snapshot.place, 1), snapshot, &above))
         .filter(|report| !report.variables.is_empty())
         .collect();
-    Report {
-        environment,
-        ..Report::with_pairs(command, workloads, findings, errors, notes, pairs)
-    }
+    let mut report = Report::with_pairs(command, workloads, findings, errors, notes, pairs);
+    report.environment = environment;
+    report.next = next(&report, &record);
+    report
 }

@@ -155,6 +155,9 @@ pub struct Report {
     pub coverage: Coverage,
     /// What to fix, in order, each cause once.
     pub fix_first: Vec<Fix>,
+    /// What to do next, where one command gets further.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
     /// The deployments that were judged.
     pub workloads: Vec<WorkloadReport>,
     /// The containers and machines that were looked at.
@@ -266,6 +269,7 @@ impl Report {
             counts,
             coverage,
             fix_first,
+            next: None,
             workloads,
             targets,
             pairs,

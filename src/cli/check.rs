@@ -220,7 +220,14 @@ mod live {
 
     /// What is kept of the deployment beside its containers.
     fn recorded(found: &deployment::Deployment) -> Deployment {
-        let manifest = |origin, path: String, text: String| Manifest { origin, path, text };
+        // What an object refers to stands in the same text.
+        let manifest = |origin, path: String, text: String| Manifest {
+            origin,
+            path,
+            text: [&[text], found.config_maps.as_slice()]
+                .concat()
+                .join("---\n"),
+        };
         let object = found.written.as_ref().map(|written| {
             let path = format!("DynamoGraphDeployment/{}", found.name);
             manifest(Origin::Object, path, written.text.clone())

@@ -6,12 +6,13 @@
 use super::call::{CallError, Cause, call, check_names, said};
 use super::connect::Cluster;
 use super::pods::{Catalogued, Templated, with_templates};
-use super::seen::seen;
+use super::seen::{config_maps, seen, seen_data};
 use crate::report::Note;
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::{ApiResource, DynamicObject, ListParams};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// Label of every pod of a DynamoGraphDeployment.
@@ -44,6 +45,8 @@ pub struct Deployment {
     pub pods: Vec<Templated>,
     /// What was seen on the way.
     pub notes: Vec<Note>,
+    /// ConfigMaps that its pods take variables or engine files from, as YAML, reduced.
+    pub config_maps: Vec<String>,
 }
 
 /// An object of the operator.
@@ -159,11 +162,16 @@ pub async fn find(
     choice: &Choice,
     catalogued: Catalogued<'_>,
 ) -> Result<Deployment, NotFound> {
-    match choice {
+    let mut found = match choice {
         Choice::Selector(selector) => by_selector(cluster, namespace, selector, catalogued).await,
         Choice::Graph(name) => by_name(cluster, namespace, name.as_deref(), catalogued).await,
-    }
+    }?;
+    found.read_config_maps(cluster).await;
+    Ok(found)
 }
+
+/// More ConfigMaps than this are not read.
+const CONFIG_MAPS: usize = 32;
 
 async fn by_selector(
     cluster: &Cluster,
@@ -213,6 +221,7 @@ async fn by_selector(
         written: None,
         pods,
         notes,
+        config_maps: Vec::new(),
     })
 }
 
@@ -316,6 +325,7 @@ async fn by_name(
         namespace: namespace.to_owned(),
         pods,
         notes,
+        config_maps: Vec::new(),
     })
 }
 
@@ -426,12 +436,75 @@ impl Written {
     }
 }
 
+async fn config_map(
+    cluster: &Cluster,
+    namespace: &str,
+    name: &str,
+    keys: &BTreeSet<String>,
+) -> Result<String, CallError> {
+    let doing = format!("get ConfigMap {namespace}/{}", said(name));
+    check_names(&[namespace, name]).map_err(|cause| CallError {
+        doing: doing.clone(),
+        cause,
+    })?;
+    let api: Api<ConfigMap> = Api::namespaced(cluster.client.clone(), namespace);
+    let map = call(&doing, cluster.deadline, || api.get(name)).await?;
+    let asked: Vec<&str> = keys.iter().map(String::as_str).collect();
+    let data = serde_json::to_value(map.data.unwrap_or_default()).unwrap_or_default();
+    Ok(yaml(&json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name},
+        "data": seen_data(&data, &asked),
+    })))
+}
+
 fn yaml(value: &Value) -> String {
     // What cannot be written as YAML is still YAML as JSON.
     serde_saphyr::to_string(value).unwrap_or_else(|_| value.to_string())
 }
 
 impl Deployment {
+    /// Reads the ConfigMaps that the pods, or without pods the object, refer to. Of each that cannot be read a note says so.
+    async fn read_config_maps(&mut self, cluster: &Cluster) {
+        let mut wanted = BTreeMap::new();
+        let mut templates: Vec<&str> = self.pods.iter().map(|p| &*p.template).collect();
+        templates.sort_unstable();
+        templates.dedup();
+        for template in templates {
+            let template: Value = serde_json::from_str(template).unwrap_or_default();
+            config_maps(&template, &mut wanted);
+        }
+        if let (true, Some(written)) = (self.pods.is_empty(), &self.written) {
+            config_maps(&written.object, &mut wanted);
+        }
+        let mut reading = tokio::task::JoinSet::new();
+        for (name, keys) in wanted.into_iter().take(CONFIG_MAPS) {
+            let (cluster, namespace) = (cluster.clone(), self.namespace.clone());
+            reading.spawn(async move {
+                let read = config_map(&cluster, &namespace, &name, &keys).await;
+                (name, read)
+            });
+        }
+        let mut found = BTreeMap::new();
+        while let Some(joined) = reading.join_next().await {
+            if let Ok((name, read)) = joined {
+                found.insert(name, read);
+            }
+        }
+        for (name, read) in found {
+            match read {
+                Ok(text) => self.config_maps.push(text),
+                Err(error) => self.notes.push(Note {
+                    object: format!("ConfigMap {}", said(&name)),
+                    message: format!(
+                        "{error}; what it sets is known only where the worker's process shows it"
+                    ),
+                }),
+            }
+        }
+    }
+
     /// Group of a pod: its component; else what made it; else itself.
     pub fn group(pod: &super::project::Pod) -> &str {
         let labels = &pod.labels;

@@ -4,6 +4,7 @@
 
 use crate::catalogue;
 use serde_json::{Map, Value};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What happens to the value of a key.
 enum Rule {
@@ -187,6 +188,16 @@ fn volume(entry: &Value) -> Option<Value> {
             ("emptyDir", Value::Object(kept)),
         ]));
     }
+    if let Some(map) = entry["configMap"].as_object() {
+        let kept: Map<String, Value> = ["name", "items"]
+            .iter()
+            .filter_map(|key| Some(((*key).to_owned(), map.get(*key)?.clone())))
+            .collect();
+        return Some(object([
+            ("name", name.into()),
+            ("configMap", Value::Object(kept)),
+        ]));
+    }
     let path = entry["hostPath"]["path"].as_str()?;
     let host = object([("path", path.into())]);
     Some(object([("name", name.into()), ("hostPath", host)]))
@@ -222,6 +233,10 @@ const FLAGS: &[&str] = &[
     "model-path",
     "max-model-len",
     "context-length",
+    "config",
+    "extra-engine-args",
+    "trtllm-config",
+    "extra-llm-api-options",
 ];
 
 /// Words that say what is started and how a script goes on.
@@ -394,6 +409,77 @@ fn word_end(text: &str) -> Option<usize> {
     (!single && !double && depth == 0).then_some(text.len())
 }
 
+/// Settings of an engine's configuration file that may be seen.
+const SETTINGS: &[&str] = &[
+    "cache_transceiver_config",
+    "kv-transfer-config",
+    "kv_transfer_config",
+    "kv_cache_config",
+    "disaggregation-mode",
+    "disaggregation_mode",
+    "disaggregation-transfer-backend",
+    "disaggregation-ib-device",
+    "tensor_parallel_size",
+    "tensor-parallel-size",
+    "pipeline_parallel_size",
+    "pipeline-parallel-size",
+    "block-size",
+    "page-size",
+];
+
+/// Reduces the data of a ConfigMap: `variables` of them become variables of a worker by their own name; keys in `asked` are
+/// the values of catalogued variables; other values may be the file of an engine, of which settings on a list remain.
+pub(super) fn seen_data(data: &Value, asked: &[&str]) -> Value {
+    let kept = data
+        .as_object()
+        .into_iter()
+        .flatten()
+        .filter_map(|(key, value)| {
+            let text = value.as_str()?;
+            let shown = match catalogue::find(key) {
+                Some(known) => !catalogue::withheld(known, text),
+                None => asked.contains(&key.as_str()) && !catalogue::withheld_of("", text),
+            };
+            if shown {
+                return Some((key.clone(), Value::from(text)));
+            }
+            let file: Value = serde_saphyr::from_str(text).ok()?;
+            let settings: Map<String, Value> = file
+                .as_object()?
+                .iter()
+                .filter(|(name, value)| {
+                    SETTINGS.contains(&name.as_str())
+                        && !catalogue::withheld_of("", &value.to_string())
+                })
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect();
+            let file = serde_saphyr::to_string(&settings).ok()?;
+            Some((key.clone(), Value::from(file)))
+        });
+    Value::Object(kept.collect())
+}
+
+/// ConfigMaps that a reduced object refers to, with the keys that it takes by name.
+pub(super) fn config_maps(value: &Value, into: &mut BTreeMap<String, BTreeSet<String>>) {
+    match value {
+        Value::Array(items) => items.iter().for_each(|item| config_maps(item, into)),
+        Value::Object(map) => {
+            for (key, part) in map {
+                let named = matches!(
+                    key.as_str(),
+                    "configMapRef" | "configMapKeyRef" | "configMap"
+                );
+                if let Some(name) = part["name"].as_str().filter(|_| named) {
+                    let keys = into.entry(name.to_owned()).or_default();
+                    keys.extend(part["key"].as_str().map(str::to_owned));
+                }
+                config_maps(part, into);
+            }
+        }
+        _ => {}
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -460,6 +546,32 @@ mod tests {
         for (given, wanted) in cases {
             assert_eq!(words(&given), wanted);
         }
+    }
+
+    #[test]
+    fn of_a_config_map_only_settings_of_transports_are_seen() {
+        let data = json!({
+            "UCX_TLS": "rc", "HF_TOKEN": "s3cret", "tls": "tcp", "other": "s3cret",
+            "engine.yaml": "cache_transceiver_config: {backend: UCX}\nmodel: s3cret\n",
+        });
+        let kept = seen_data(&data, &["tls"]);
+        assert!(!kept.to_string().contains("s3cret"), "{kept}");
+        assert_eq!(
+            (&kept["UCX_TLS"], &kept["tls"]),
+            (&json!("rc"), &json!("tcp"))
+        );
+        assert!(
+            kept["engine.yaml"]
+                .as_str()
+                .is_some_and(|t| t.contains("backend: UCX")),
+            "{kept}"
+        );
+        let mut found = BTreeMap::new();
+        let pod = json!({"containers": [{"envFrom": [{"configMapRef": {"name": "a"}}],
+            "env": [{"valueFrom": {"configMapKeyRef": {"name": "b", "key": "k"}}}]}]});
+        config_maps(&pod, &mut found);
+        assert_eq!(found["b"], BTreeSet::from(["k".to_owned()]));
+        assert_eq!(found.len(), 2);
     }
 
     #[test]

@@ -76,6 +76,9 @@ pub fn render(report: &Report, options: Options) -> String {
     }
     notes(&mut out, report, options, width);
     coverage(&mut out, report, options, width);
+    if let Some(next) = &report.next {
+        paragraph(&mut out, &format!("Next: {next}."), "", width);
+    }
     out
 }
 

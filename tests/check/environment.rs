@@ -43,3 +43,51 @@ async fn every_variable_names_the_layer_that_set_it() {
     assert!(text.contains("UCX_NET_DEVICES  mlx5_0:1"), "{text}");
     assert!(text.contains("by start script"), "{text}");
 }
+
+/// Variables of a ConfigMap are read, those of a Secret are named; a ConfigMap that may not be read is said.
+#[tokio::test]
+async fn config_maps_are_read_and_secrets_are_named() {
+    let from = json!([{"configMapRef": {"name": "fabric"}}, {"secretRef": {"name": "tokens"}}]);
+    let with = |pod: crate::fake::pod::FakePod| {
+        pod.set("/spec/containers/0/envFrom", from.clone())
+            .set("/spec/containers/0/env", json!([]))
+            .env("UCX_TLS", "rc,cuda_copy,cuda_ipc")
+    };
+    let build = || {
+        Fleet::new("g")
+            .worker("prefill", &[], with)
+            .worker("decode", &[], with)
+            .pods_into(cluster())
+    };
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "fabric", "namespace": "llm"},
+        "data": {"UCX_TLS": "rc,cuda_copy,cuda_ipc", "API_KEY": "c4n4ry"}});
+    let (builder, _trees) = build();
+    let fake = builder
+        .object("/api/v1/namespaces/llm/configmaps/fabric", map)
+        .start()
+        .await;
+    let run = on(&fake, &["-l", "nvidia.com/dynamo-component"]).await;
+    let variable = &run.report()["environment"][0]["variables"]["UCX_TLS"];
+    assert_eq!(variable["set_by"], "pod spec", "{variable:#}");
+    assert_eq!(variable["layers"][0]["value"], "rc,cuda_copy,cuda_ipc");
+    assert!(!run.stdout.contains("c4n4ry"));
+    let secrets = fake
+        .requests()
+        .iter()
+        .filter(|r| r.path.contains("/secrets"))
+        .count();
+    assert_eq!((secrets, fake.writes().len()), (0, 0));
+
+    let (builder, _trees) = build();
+    let fake = builder
+        .fault("configmaps/fabric", 9, 403, json!({"message": "forbidden"}))
+        .start()
+        .await;
+    let run = on(&fake, &["-l", "nvidia.com/dynamo-component"]).await;
+    let notes = run.report()["notes"].to_string();
+    assert!(
+        notes.contains("ConfigMap fabric") && notes.contains("docs/rbac.yaml"),
+        "{notes}"
+    );
+    assert_eq!(run.code, Some(0), "{}", run.stdout);
+}

@@ -35,11 +35,15 @@ const HCA: &[(&str, &str)] = &[
 ];
 
 /// A file system with a working HCA, a vLLM worker and these files; a later one of the same path replaces the earlier.
-/// Files below `bin` are stand-ins for tools.
+/// Files below `bin` are stand-ins for tools. A path that begins with `-` takes that file away.
 pub fn with_hca<'a>(files: impl IntoIterator<Item = (String, &'a str)>) -> TempDir {
     let dir = TempDir::new().unwrap();
     let usual = HCA.iter().map(|(path, text)| ((*path).to_owned(), *text));
     for (path, text) in usual.chain(files) {
+        if let Some(gone) = path.strip_prefix('-') {
+            std::fs::remove_file(dir.path().join(gone)).unwrap();
+            continue;
+        }
         let file = dir.path().join(&path);
         std::fs::create_dir_all(file.parent().unwrap()).unwrap();
         std::fs::write(&file, text).unwrap();
