@@ -173,6 +173,23 @@ fn safe(mut bundle: Bundle) -> Bundle {
         line(&mut note.object);
         line(&mut note.message);
     }
+    let transfers = bundle.deployment.iter_mut().flat_map(|d| &mut d.transfers);
+    for pair in transfers {
+        let fixed = [
+            &mut pair.initiator,
+            &mut pair.target,
+            &mut pair.detail,
+            &mut pair.lane,
+            &mut pair.memory,
+        ];
+        let lists = [&mut pair.steps, &mut pair.caveats, &mut pair.evidence];
+        fixed.into_iter().for_each(line);
+        [&mut pair.namespace, &mut pair.fix]
+            .into_iter()
+            .flatten()
+            .chain(lists.into_iter().flatten())
+            .for_each(line);
+    }
     bundle
 }
 

@@ -167,15 +167,13 @@ fn only(inventory: &Inventory) -> Option<&Workload> {
 pub struct Beside {
     /// The user's files that say what was meant (`--recipe`).
     pub recipe: Option<Inventory>,
-    /// Transfers between the workers.
-    pub transfers: Vec<PairFacts>,
 }
 
 /// Judges everything that was read of a deployment.
 pub fn evaluate(command: &'static str, mut bundle: Bundle, beside: Beside) -> Report {
-    let Beside { recipe, transfers } = beside;
-    let made = transfers.as_slice();
+    let Beside { recipe } = beside;
     let record = bundle.deployment.take().unwrap_or_default();
+    let made = record.transfers.as_slice();
     let mut errors = bundle.errors;
     if let Some(recipe) = &recipe {
         errors.extend(recipe.errors.iter().cloned());

@@ -11,7 +11,7 @@
 //!
 //! | layer | modules | may touch |
 //! | --- | --- | --- |
-//! | 0 plain data | `report`, `target`, `observed`, `source`, `sanitise`, `catalogue`, `ask`, `snapshot` | std and serde |
+//! | 0 plain data | `report`, `target`, `observed`, `source`, `sanitise`, `catalogue`, `ask`, `snapshot`, `pair` | std and serde |
 //! | 1 parse | `manifest`, `facts` | pure |
 //! | 2 judge | `judge`, `checks`, `environment`, `evaluate` | pure |
 //! | 3 touch the world | `input`, `kustomize`, `probe`, `bundle`, `cluster`, `collect`, `transfer` | files, processes, the Kubernetes API |
@@ -36,6 +36,7 @@ pub mod judge;
 pub mod kustomize;
 pub mod manifest;
 pub mod observed;
+pub mod pair;
 pub mod probe;
 pub mod render;
 pub mod report;

@@ -2,6 +2,7 @@
 
 use crate::ask::Ask;
 use crate::observed::Skip;
+use crate::pair::PairFacts;
 use crate::report::{Evidence, EvidenceSource, InputError, Note, SkipReason};
 use crate::sanitise;
 use serde::{Deserialize, Serialize};
@@ -92,7 +93,7 @@ pub struct Snapshot {
 }
 
 /// Several snapshots of one run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bundle {
     /// Version of this format. Older formats stay readable.
@@ -111,7 +112,7 @@ pub struct Bundle {
 }
 
 /// What was read of a deployment beside its containers.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Deployment {
     /// Its name.
@@ -125,6 +126,9 @@ pub struct Deployment {
     /// Components whose pods do not all have the same template.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mixed: Vec<String>,
+    /// Transfers that were made between its workers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub transfers: Vec<PairFacts>,
     /// Nodes of the cluster; absent where nobody looked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<Nodes>,

@@ -22,6 +22,7 @@ const LAYERS: &[(u8, &[&str])] = &[
             "catalogue",
             "ask",
             "snapshot",
+            "pair",
         ],
     ),
     (1, &["manifest", "facts"]),

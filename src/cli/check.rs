@@ -44,11 +44,7 @@ impl Arguments {
                 message: error.to_string(),
             });
         }
-        let beside = Beside {
-            recipe,
-            ..Beside::default()
-        };
-        let report = evaluate("check", recording, beside);
+        let report = evaluate("check", recording, Beside { recipe });
         let code = self.report.finish(&report)?;
         Ok(if interrupted {
             ExitCode::Interrupted
@@ -240,7 +236,7 @@ mod live {
             namespace: Some(found.namespace.clone()),
             manifests: object.into_iter().chain(pods).collect(),
             mixed: found.mixed().into_iter().map(str::to_owned).collect(),
-            nodes: None,
+            ..Deployment::default()
         }
     }
 

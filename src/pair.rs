@@ -2,9 +2,11 @@
 //! checks, which do not.
 
 use crate::report::{PairReport, SkipReason, Status};
+use serde::{Deserialize, Serialize};
 
 /// One transfer, judged.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PairFacts {
     /// The end that moved the bytes, as the report names it.
     pub initiator: String,
