@@ -625,13 +625,18 @@ fn facts(record: &TransferRecord, verdict: &Verdict, namespace: Option<String>) 
     let lane = match last.map(|s| &s.lane) {
         Some(Ok(lane)) => lane.to_string(),
         Some(Err(unknown)) => format!("unknown: {}", unknown.why),
-        None => "nothing was moved".to_owned(),
+        None => {
+            let why = crate::sanitise::line(&verdict.detail, 300);
+            format!("{}: {why}", crate::render::pairs::NOTHING)
+        }
     };
-    let on_gpu = |ready: &crate::transfer::protocol::Ready| ready.mem.seg.to_string() == "VRAM";
-    let memory = if record.initiator.ready.as_ref().is_some_and(on_gpu) {
-        "gpu"
-    } else {
-        "host"
+    let ends = [&record.initiator, &record.target];
+    let agents: Vec<_> = ends.iter().filter_map(|e| e.ready.as_ref()).collect();
+    // Host memory at one end is none of a GPU path; where an agent did not come up, none was taken.
+    let memory = match (agents.len(), agents.iter().all(|a| &*a.mem.seg == "VRAM")) {
+        (2, true) => "gpu",
+        (2, false) => "host",
+        _ => "none",
     };
     PairFacts {
         initiator: record.initiator.label.to_string(),

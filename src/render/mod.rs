@@ -1,4 +1,5 @@
 //! Report to bytes, one format per file. Pure: nothing here reads the world or prints.
 
 pub mod json;
+pub(crate) mod pairs;
 pub mod text;
