@@ -458,8 +458,8 @@ pasted! {
     DMESG = "dmesg", "dmesg", 1024 * KB, "faults that drivers report";
 }
 
-/// What is said of a target before anything is read in it. No script contains these.
-pub static TOLD: &[&Ask] = &[&TARGET, &POD_SPEC];
+/// What is said of a target beside what is read in it. No script contains these.
+pub static TOLD: &[&Ask] = &[&TARGET, &POD_SPEC, &TRANSFER_SOFTWARE];
 
 /// Whether the target was reached, and as what.
 pub static TARGET: Ask = ask(
@@ -480,6 +480,17 @@ pub static POD_SPEC: Ask = ask(
     64 * KB,
     Nothing,
     "drift between what was asked for and what runs",
+);
+
+/// What an interpreter of the container took when a transfer was made: `.../NAME-VERSION.dist-info` of NIXL, paths of the
+/// libraries that were mapped, and `UCX VERSION` as UCX itself said it. One per line.
+pub static TRANSFER_SOFTWARE: Ask = ask(
+    "transfer-software",
+    "NIXL and UCX that the agent of the transfer loaded",
+    Kind::Told,
+    64 * KB,
+    Nothing,
+    "which of several installed libraries an interpreter really loads",
 );
 
 /// Words that people use for outputs, beside the ids and the tools' own names.

@@ -32,7 +32,7 @@ pub struct PairFacts {
     pub read_gbytes: Option<f64>,
     /// Share of the line rate of the ports that carried it, 0 to 1.
     pub of_line_rate: Option<f64>,
-    /// `gpu` or `host`.
+    /// `gpu`; `host` where one end or both lay in host memory; `none` where an end had none yet.
     pub memory: String,
     /// One line per step.
     pub steps: Vec<String>,

@@ -94,9 +94,9 @@ pub struct PairReport {
     pub status: Status,
     /// The intended lane carried the bytes.
     pub proven: bool,
-    /// What carried them: `rc_mlx5/mlx5_0:1 zero-copy`, or why it is not known.
+    /// What carried them: `rc_mlx5/mlx5_0:1 zero-copy`, or why it is not known, or why nothing was moved.
     pub lane: String,
-    /// `gpu` or `host`.
+    /// `gpu`; `host` where one end or both lay in host memory; `none` where an end had none yet.
     pub memory: String,
     /// Bandwidth of the largest WRITE in GB/s (10^9 bytes).
     pub write_gbytes: Option<f64>,

@@ -1,5 +1,6 @@
 //! The tool beside a real RDMA stack: `tests/vm` boots Debian's kernel with soft-RoCE and brings it from one state into
-//! the next, and the tool looks at each. Runs where `INTERCONNECT_VM=1`; `.ci/run` sets it.
+//! the next, and the tool looks at each; at the end the real NIXL moves bytes over verbs. Runs where `INTERCONNECT_VM=1`,
+//! the transfer where `INTERCONNECT_NIXL_PYTHON` names an interpreter with nixl-cu12 besides; `.ci/run` sets both.
 #![expect(
     clippy::unwrap_used,
     reason = "a test may stop where something is not as it should be"
@@ -14,6 +15,7 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 use std::time::Instant;
 
 /// No finding of that name is in the report: the question does not arise.
@@ -318,7 +320,22 @@ fn build(into: &Path) -> PathBuf {
     into.join("debug")
 }
 
-/// Boots, and returns the directory that the guest filled.
+/// The directory that the guest filled: one boot for all tests. None where this run is to be without one.
+fn guest() -> Option<&'static Path> {
+    static GUEST: OnceLock<PathBuf> = OnceLock::new();
+    if std::env::var_os("INTERCONNECT_VM").is_none_or(|v| v != "1") {
+        skip::aloud("INTERCONNECT_VM is not 1: nothing was tested beside a real RDMA stack");
+        return None;
+    }
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+    Some(GUEST.get_or_init(|| boot(target)))
+}
+
+/// An interpreter with the real NIXL.
+fn nixl() -> Option<PathBuf> {
+    std::env::var_os("INTERCONNECT_NIXL_PYTHON").map(PathBuf::from)
+}
+
 fn boot(target: &Path) -> PathBuf {
     let began = Instant::now();
     let mut last = 0.0;
@@ -333,14 +350,21 @@ fn boot(target: &Path) -> PathBuf {
     took("building the tool");
     done(Command::new("bash").arg(here.join("build.sh")).arg(&image));
     took("making the guest");
+    let mut shares = vec![image.clone(), job.clone(), binary];
+    if let Some(python) = nixl() {
+        let copy = target.join("vm-nixl");
+        done(
+            Command::new("bash")
+                .arg(here.join("nixl.sh"))
+                .args([&python, &copy]),
+        );
+        shares.push(copy);
+        took("copying NIXL for it");
+    }
     let _ = fs::remove_dir_all(&job);
     fs::create_dir_all(&job).unwrap();
     fs::copy(here.join("states.sh"), job.join("run.sh")).unwrap();
-    done(
-        Command::new("bash")
-            .arg(here.join("run.sh"))
-            .args([&image, &job, &binary]),
-    );
+    done(Command::new("bash").arg(here.join("run.sh")).args(&shares));
     took("running the guest through its states");
     say(&fs::read_to_string(job.join("stdout"))
         .unwrap()
@@ -348,7 +372,7 @@ fn boot(target: &Path) -> PathBuf {
         .replace('\n', ", "));
     let errors = fs::read_to_string(job.join("stderr")).unwrap();
     assert_eq!(errors, "", "the guest's script went on after an error");
-    job.join("out")
+    job
 }
 
 /// The answers of a recording, if there is one.
@@ -463,13 +487,10 @@ fn wrong(state: &State, out: &Path) -> Vec<String> {
 
 #[test]
 fn every_state_of_a_real_rdma_stack_is_seen_and_judged() {
-    if std::env::var_os("INTERCONNECT_VM").is_none_or(|v| v != "1") {
-        skip::aloud("INTERCONNECT_VM is not 1: nothing was tested beside a real RDMA stack");
-        return;
-    }
     let began = Instant::now();
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
-    let out = boot(target);
+    let Some(out) = guest().map(|job| job.join("out")) else {
+        return;
+    };
 
     let mut wrongs = Vec::new();
     let missing: BTreeSet<&str> = STATES
@@ -524,4 +545,80 @@ fn every_state_of_a_real_rdma_stack_is_seen_and_judged() {
         began.elapsed().as_secs_f32()
     ));
     assert!(wrongs.is_empty(), "{}", wrongs.join("\n"));
+}
+
+/// READ and WRITE with the real NIXL over `rc_verbs` of soft-RoCE: the lane is named by UCX's table and by counters, the
+/// bytes are right, and none of that proves a fabric.
+#[test]
+fn the_real_nixl_moves_bytes_over_verbs_and_that_proves_no_hardware() {
+    if nixl().is_none() {
+        let what = "INTERCONNECT_NIXL_PYTHON is not set: no transfer was made over verbs";
+        assert!(
+            std::env::var_os("INTERCONNECT_NIXL_REQUIRED").is_none(),
+            "{what}"
+        );
+        skip::aloud(what);
+        return;
+    }
+    let Some(dir) = guest().map(|job| job.join("transfer")) else {
+        return;
+    };
+    let read = |file: &str| fs::read_to_string(dir.join(file)).unwrap();
+    let report: Value = serde_json::from_str(&read("report.json")).unwrap_or_else(|e| {
+        panic!("{e}: {}", read("stderr"));
+    });
+    let checks = report["checks"].as_array().unwrap();
+    let transfer = checks.iter().find(|c| c["name"] == "kv-transfer").unwrap();
+    let detail = transfer["detail"].as_str().unwrap();
+    let pair = &report["pairs"]["made"][0];
+    let steps: Vec<&str> = pair["steps"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|s| s.as_str().unwrap())
+        .collect();
+    say(&steps.join("; "));
+
+    // A warn: right bytes over the lane that UCX names, and no hardware in it.
+    assert_eq!(transfer["status"], "warn", "{transfer:#}");
+    assert!(
+        detail.contains(" moved right bytes over rc_verbs/rxe0:1"),
+        "{detail}"
+    );
+    for part in [
+        "soft-RoCE (verbs in software over an ordinary network card)",
+        "counters agree: ",
+        " packets on rxe0:1 for a payload of ",
+        "no RDMA hardware took part, so the fabric is unproven",
+        "both ends ran in one container",
+        "host memory was used on rdma-vm, so the GPU path is not proven",
+    ] {
+        assert!(detail.contains(part), "no {part:?} in {detail}");
+    }
+    for (kind, bytes) in [
+        ("WRITE", 8),
+        ("READ", 8),
+        ("WRITE", 1 << 20),
+        ("READ", 1 << 20),
+    ] {
+        let of_kind = |s: &&&str| {
+            s.starts_with(kind) && s.contains(&format!(" x {bytes} bytes: rc_verbs/rxe0:1 "))
+        };
+        assert!(
+            steps.iter().find(of_kind).is_some(),
+            "no {kind} of {bytes} bytes over verbs: {steps:?}"
+        );
+    }
+    assert_eq!(steps.len(), 6, "{steps:?}");
+    assert_eq!(
+        (&pair["proven"], &pair["memory"]),
+        (&Value::from(false), &Value::from("host"))
+    );
+    assert_eq!(report["trust"], "unproven", "{}", report["verdict"]);
+
+    assert_eq!((read("rc").trim(), read("stderr").as_str()), ("0", ""));
+    let running = read("processes");
+    let (before, after) = running.trim().split_once(' ').unwrap();
+    assert_eq!(before, after, "processes before and after");
+    assert_eq!(read("shm"), "", "nothing is left in /dev/shm");
 }

@@ -285,7 +285,7 @@ fn tcp_is_the_wrong_lane_and_the_cause_is_named() {
             "UCX_TLS=tcp,cuda_copy leaves RDMA out",
         ),
         (
-            cause(|r| r.env = [("UCX_TLS".into(), "^rc_mlx5,dc".into())].into()),
+            cause(|r| r.env = [("UCX_TLS".into(), "^rc,dc,ud,srd".into())].into()),
             "leaves RDMA out",
         ),
         (
@@ -299,7 +299,14 @@ fn tcp_is_the_wrong_lane_and_the_cause_is_named() {
             "{words}: {detail}"
         );
     }
-    for fine in ["rc,cuda_copy", "all", "ib", "^tcp", "rc_x,tcp"] {
+    for fine in [
+        "rc,cuda_copy",
+        "all",
+        "ib",
+        "^tcp",
+        "rc_x,tcp",
+        "^rc_mlx5,dc",
+    ] {
         let mut record = tcp();
         record.target.ready.as_mut().unwrap().env = [("UCX_TLS".into(), fine.into())].into();
         assert!(!judged(&record).detail.contains("UCX_TLS"), "{fine}");
@@ -484,6 +491,63 @@ fn one_container_proves_registration_and_no_link() {
         verdict.detail
     );
     assert!(verdict.caveats.iter().any(|c| c.contains("one container")));
+}
+
+/// Between two processes of one container RDMA is not what was needed, and TCP has other causes.
+#[test]
+fn tcp_within_one_container_has_causes_of_its_own() {
+    let tcp = |tls: Option<&str>| {
+        let mut record = with_log("ucx-1.23-pods", &[("net/eth0/tx_bytes", FULL + FULL / 100)]);
+        record.same_container = true;
+        for end in [&mut record.target, &mut record.initiator] {
+            let ready = end.ready.as_mut().unwrap();
+            ready.ports.clear();
+            ready.env = tls
+                .map(|tls| ("UCX_TLS".into(), tls.into()))
+                .into_iter()
+                .collect();
+        }
+        record
+    };
+    let needed = "; shared memory, RDMA or NVLink was needed";
+    for (tls, status, cause) in [
+        (
+            Some("tcp,cuda_copy"),
+            Status::Fail,
+            "UCX_TLS=tcp,cuda_copy leaves RDMA and shared memory out",
+        ),
+        (
+            Some("^cma"),
+            Status::Warn,
+            "UCX_TLS=^cma leaves out the shared memory that moves blocks (cma)",
+        ),
+        (
+            Some("rc,tcp"),
+            Status::Warn,
+            "UCX_TLS=rc,tcp leaves out the shared memory",
+        ),
+        (None, Status::Warn, ""),
+    ] {
+        let intent = Intent {
+            likely_cause: Some("no RDMA device (decode-0)".to_owned()),
+            ..Intent::default()
+        };
+        let verdict = judge(&tcp(tls), &intent);
+        assert_eq!(
+            (verdict.status, verdict.proven),
+            (status, false),
+            "{tls:?}: {}",
+            verdict.detail
+        );
+        assert!(verdict.detail.contains(needed), "{}", verdict.detail);
+        assert!(verdict.detail.contains(cause), "{}", verdict.detail);
+        assert!(
+            !verdict.detail.contains("no RDMA device"),
+            "{}",
+            verdict.detail
+        );
+        assert!(verdict.fix.is_some());
+    }
 }
 
 #[test]

@@ -13,8 +13,8 @@ use std::collections::BTreeSet;
 
 /// The context of a container. What was not read stays unknown.
 pub(super) fn context(place: &Place, facts: &Facts) -> Context {
-    let usable = facts.rdma.usable_ports();
-    let nics = facts.rdma.own_ports().ok().map(nics);
+    let ports = facts.rdma.own_ports();
+    let nics = ports.clone().ok().map(|ports| nics(ports, true));
     let gpus = gpus(facts);
     Context {
         nixl: facts.software.nixl().as_ref().and_then(version),
@@ -36,7 +36,9 @@ pub(super) fn context(place: &Place, facts: &Facts) -> Context {
             .usable()
             .ok()
             .map(|names| names.into_iter().collect()),
-        gids: usable.ok().and_then(|ports| gids(facts, ports)),
+        gids: ports
+            .ok()
+            .and_then(|ports| gids(facts, carrying(&ports, true))),
         peermem: match facts.host.peer_memory() {
             Ok((found, _)) => Tri::from(!found.is_empty()),
             Err(_) => Tri::Unknown,
@@ -61,10 +63,19 @@ fn version(found: &Found) -> Option<Version> {
 }
 
 /// Contexts that the facts leave open where somebody looked and could not see which ports the container may open: none of
-/// them, or all that are visible. What is right in the one and wrong in the other is not known.
+/// them, or all that are visible; or in which state one of them is. What is right in the one and wrong in the other is not
+/// known.
 pub(super) fn open_contexts(facts: &Facts, context: &Context) -> Vec<Context> {
     let why = match facts.rdma.own_ports() {
-        Ok(_) => return vec![],
+        Ok(ports) if ports.iter().all(|(_, port)| port.state.is_some()) => return vec![],
+        // The context takes them for ACTIVE.
+        Ok(ports) => {
+            return vec![Context {
+                gids: gids(facts, carrying(&ports, false)),
+                nics: Some(nics(ports, false)),
+                ..context.clone()
+            }];
+        }
         Err(skip) => skip.reason,
     };
     // A person pasted what they had: there a value is judged as it is written.
@@ -72,12 +83,10 @@ pub(super) fn open_contexts(facts: &Facts, context: &Context) -> Vec<Context> {
         return vec![];
     }
     let with = |ports: Ports<'_>| -> Context {
-        let active = |(_, port): &(&Device, &Port)| port.state == Some(PortState::Active);
-        let usable = ports.iter().copied().filter(active).collect();
         Context {
-            gids: gids(facts, usable),
+            gids: gids(facts, carrying(&ports, true)),
             rdma: Tri::from(!ports.is_empty()),
-            nics: Some(nics(ports)),
+            nics: Some(nics(ports, true)),
             ..context.clone()
         }
     };
@@ -111,7 +120,19 @@ pub(super) fn open_contexts(facts: &Facts, context: &Context) -> Vec<Context> {
 
 type Ports<'a> = Vec<(&'a Device, &'a Port)>;
 
-fn nics(ports: Ports<'_>) -> Vec<Nic> {
+/// The port carries data. `unseen`: so does one whose state nobody told.
+fn carries(port: &Port, unseen: bool) -> bool {
+    port.state
+        .as_ref()
+        .map_or(unseen, |state| *state == PortState::Active)
+}
+
+fn carrying<'a>(ports: &Ports<'a>, unseen: bool) -> Ports<'a> {
+    let all = ports.iter().copied();
+    all.filter(|(_, port)| carries(port, unseen)).collect()
+}
+
+fn nics(ports: Ports<'_>, unseen: bool) -> Vec<Nic> {
     let nics = ports.into_iter().map(|(device, port)| Nic {
         device: device.hca.name.clone(),
         port: port.number,
@@ -120,7 +141,7 @@ fn nics(ports: Ports<'_>) -> Vec<Nic> {
             Some(LinkLayer::Ethernet) => Link::Ethernet,
             _ => Link::Unknown,
         },
-        active: port.state == Some(PortState::Active),
+        active: carries(port, unseen),
         state: port
             .state
             .as_ref()

@@ -5,8 +5,9 @@ use super::{ReportArguments, node::name_and_file};
 use crate::facts::pair::PairFacts;
 use crate::manifest::Inventory;
 use crate::report::{ExitCode, Note, PairReport, Pairs, Report};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Answer, Snapshot};
 use crate::transfer::End;
+use crate::transfer::loaded;
 use crate::transfer::protocol::Memory;
 use crate::transfer::{
     Intent, Limits, Local, Open, Path, Settings, Step, TransferRecord, Verdict, judge,
@@ -116,13 +117,6 @@ impl Arguments {
             // Readiness alone: the rest of the container is `node`'s business.
             findings.retain(|f| matters(f.id));
         }
-        for pod in unseen_and_used(&collected.snapshots, &pairs) {
-            findings.retain(|f| f.name != "nixl" || f.target.name != pod);
-            collected.notes.push(Note {
-                object: pod,
-                message: "NIXL is in none of the usual directories; the transfer found it by the interpreter".to_owned(),
-            });
-        }
         let made = pairs.iter().map(report_of).collect();
         let report = Report::with_pairs(
             "nixl",
@@ -170,7 +164,7 @@ impl Arguments {
         if pods {
             return self.over_pods();
         }
-        let snapshot = collect::host(each);
+        let mut snapshot = collect::host(each);
         if !(self.transfer && self.own) {
             return (
                 Collected {
@@ -181,7 +175,7 @@ impl Arguments {
                 0,
             );
         }
-        let facts = match tokio::runtime::Runtime::new() {
+        let made = match tokio::runtime::Runtime::new() {
             Ok(runtime) => {
                 let here = Local::default();
                 runtime.block_on(one_pair(
@@ -199,6 +193,10 @@ impl Arguments {
                 );
             }
         };
+        let facts = made.facts;
+        for software in made.software {
+            learn(&mut snapshot, software);
+        }
         (
             Collected {
                 snapshots: vec![snapshot],
@@ -250,12 +248,19 @@ struct Choice {
     quick: bool,
 }
 
+/// One transfer that was made.
+struct Made {
+    facts: PairFacts,
+    /// What the agents loaded: of the target, of the initiator.
+    software: [Option<String>; 2],
+}
+
 /// One transfer, judged.
 async fn one_pair<T: Open, I: Open>(
     choice: &Choice,
     (target, target_facts): (&T, &Snapshot),
     (initiator, initiator_facts): (&I, &Snapshot),
-) -> PairFacts {
+) -> Made {
     let settings = Settings {
         backend: choice
             .backend
@@ -278,13 +283,16 @@ async fn one_pair<T: Open, I: Open>(
     let ends = (end(target, target_facts), end(initiator, initiator_facts));
     let record = crate::transfer::run(&ends.0, &ends.1, &settings).await;
     let verdict = judge(&record, &intent(initiator_facts, target_facts));
-    facts(&record, &verdict, initiator_facts.place.namespace.clone())
+    Made {
+        facts: facts(&record, &verdict, initiator_facts.place.namespace.clone()),
+        software: [&record.target, &record.initiator].map(loaded::software),
+    }
 }
 
 /// Transfers between containers over the Kubernetes API.
 #[cfg(feature = "cluster")]
 mod pods {
-    use super::{Arguments, Collected, PairFacts, Snapshot, one_pair};
+    use super::{Arguments, Collected, PairFacts, Snapshot, learn, one_pair};
     use crate::catalogue;
     use crate::cli::progress::Bar;
     use crate::cluster::connect::Cluster;
@@ -338,11 +346,11 @@ mod pods {
         let bar = Bar::new("probing", names);
         let done = |index| bar.done(index);
         let container = targets.container.as_deref();
-        let snapshots =
+        let mut snapshots =
             collect::pods::probe(&cluster, wanted, container, schedule, Stop::never(), done).await;
         bar.finish();
         let (facts, of) = if arguments.transfer {
-            moved(arguments, &cluster, &snapshots, &sides, &mut collected).await
+            moved(arguments, &cluster, &mut snapshots, &sides, &mut collected).await
         } else {
             (Vec::new(), 0)
         };
@@ -421,7 +429,7 @@ mod pods {
     async fn moved(
         arguments: &Arguments,
         cluster: &Cluster,
-        snapshots: &[Snapshot],
+        snapshots: &mut [Snapshot],
         sides: &Sides,
         collected: &mut Collected,
     ) -> (Vec<PairFacts>, usize) {
@@ -436,7 +444,11 @@ mod pods {
             let (Some((a, x)), Some((b, y))) = (ends.get(*target), ends.get(*initiator)) else {
                 return (Vec::new(), 0);
             };
-            return (vec![one_pair(&choice, (a, x), (b, y)).await], 1);
+            let made = one_pair(&choice, (a, x), (b, y)).await;
+            for (end, software) in [*target, *initiator].into_iter().zip(made.software) {
+                learn(&mut snapshots[end], software);
+            }
+            return (vec![made.facts], 1);
         }
         let names = |side: &[usize]| {
             side.iter()
@@ -477,13 +489,18 @@ mod pods {
         bar.finish();
         let mut facts = Vec::new();
         for (pair, outcome) in results {
+            let (target, initiator) = (sides.targets[pair.prefill], sides.initiators[pair.decode]);
             match outcome {
-                Outcome::Done(found) => facts.push(found),
+                Outcome::Done(made) => {
+                    for (end, software) in [target, initiator].into_iter().zip(made.software) {
+                        learn(&mut snapshots[end], software);
+                    }
+                    facts.push(made.facts);
+                }
                 Outcome::Broken(why) => collected.errors.push(InputError {
                     object: format!(
                         "transfer {} -> {}",
-                        snapshots[initiators[pair.decode]].place.pod,
-                        snapshots[targets[pair.prefill]].place.pod
+                        snapshots[initiator].place.pod, snapshots[target].place.pod
                     ),
                     message: format!(
                         "a defect of this tool ended it: {}",
@@ -608,13 +625,18 @@ fn facts(record: &TransferRecord, verdict: &Verdict, namespace: Option<String>) 
     let lane = match last.map(|s| &s.lane) {
         Some(Ok(lane)) => lane.to_string(),
         Some(Err(unknown)) => format!("unknown: {}", unknown.why),
-        None => "nothing was moved".to_owned(),
+        None => {
+            let why = crate::sanitise::line(&verdict.detail, 300);
+            format!("{}: {why}", crate::render::pairs::NOTHING)
+        }
     };
-    let on_gpu = |ready: &crate::transfer::protocol::Ready| ready.mem.seg.to_string() == "VRAM";
-    let memory = if record.initiator.ready.as_ref().is_some_and(on_gpu) {
-        "gpu"
-    } else {
-        "host"
+    let ends = [&record.initiator, &record.target];
+    let agents: Vec<_> = ends.iter().filter_map(|e| e.ready.as_ref()).collect();
+    // Host memory at one end is none of a GPU path; where an agent did not come up, none was taken.
+    let memory = match (agents.len(), agents.iter().all(|a| &*a.mem.seg == "VRAM")) {
+        (2, true) => "gpu",
+        (2, false) => "host",
+        _ => "none",
     };
     PairFacts {
         initiator: record.initiator.label.to_string(),
@@ -651,20 +673,12 @@ fn report_of(pair: &PairFacts) -> PairReport {
     }
 }
 
-/// Places whose NIXL no read showed, and whose transfer moved bytes with it.
-fn unseen_and_used(snapshots: &[Snapshot], pairs: &[PairFacts]) -> Vec<String> {
-    let moved = |pod: &str| {
-        let mut of_pod = pairs
-            .iter()
-            .filter(|p| p.initiator == pod || p.target == pod);
-        of_pod.any(|p| !p.steps.is_empty())
-    };
-    let unseen = |s: &&Snapshot| {
-        let software = checks::Container::parse(s).facts.software;
-        software.nixl_packages().is_ok_and(|found| found.is_empty())
-    };
-    let places = snapshots.iter().filter(unseen).map(|s| s.place.pod.clone());
-    places.filter(|pod| moved(pod)).collect()
+/// Adds to the answers of a container what the agent of a transfer loaded there. The first agent that came up tells.
+fn learn(snapshot: &mut Snapshot, software: Option<String>) {
+    if let Some(text) = software {
+        let id = ask::TRANSFER_SOFTWARE.id.to_owned();
+        snapshot.answers.entry(id).or_insert(Answer::Text(text));
+    }
 }
 
 /// Checks that say whether NIXL can move KV from here.

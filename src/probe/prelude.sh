@@ -376,7 +376,8 @@ fib_local() { # id cap
   grep -B1 '/32 host LOCAL' "$ROOT/proc/net/fib_trie" 2>/dev/null </dev/null
   end ok
 }
-# Directories of Python packages: those of the worker's interpreter and environment, and the usual ones.
+# Directories of Python packages: the usual ones, and those of the worker's environment and of the interpreters that it
+# or a command in the container would run. An environment is known by how its interpreter is called, not by the file.
 find_sites() {
   set -- "$ROOT"/usr/lib/python3*/dist-packages "$ROOT"/usr/local/lib/python3*/dist-packages \
     "$ROOT"/usr/local/lib/python3*/site-packages "$ROOT"/usr/lib/python3*/site-packages \
@@ -384,10 +385,20 @@ find_sites() {
     "$ROOT"/opt/*/lib/python3*/site-packages "$ROOT"/workspace/.venv/lib/python3*/site-packages \
     "$ROOT"/root/.local/lib/python3*/site-packages "$ROOT"/sgl-workspace/*/lib/python3*/site-packages
   [ -z "$virtual_env" ] || set -- "$@" "$ROOT$virtual_env"/lib/python3*/site-packages
-  if [ -n "$worker" ] && has readlink; then
-    v=$(readlink "$ROOT/proc/$worker/exe" 2>/dev/null </dev/null)
-    case $v in */bin/*) set -- "$@" "$ROOT${v%/bin/*}"/lib/python3*/site-packages ;; esac
+  called=$(command -v python3) file= exe= first_word=
+  if has readlink; then
+    [ -z "$called" ] || file=$(readlink -f "$called" 2>/dev/null </dev/null)
+    [ -z "$worker" ] || exe=$(readlink "$ROOT/proc/$worker/exe" 2>/dev/null </dev/null)
   fi
+  [ -z "$worker" ] || ! has tr || first_word=$(tr '\0' '\n' 2>/dev/null <"$ROOT/proc/$worker/cmdline")
+  for v in "$exe" "$first_word" "${called#"$ROOT"}" "${file#"$ROOT"}"; do
+    v=${v%%"
+"*}
+    case $v in
+      /bin/*) ;;
+      /*/bin/*) v=$ROOT${v%/bin/*}; set -- "$@" "$v"/lib/python3*/site-packages "$v"/lib/python3*/dist-packages ;;
+    esac
+  done
   for d do
     [ -d "$d" ] || continue
     case "

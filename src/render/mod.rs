@@ -2,4 +2,5 @@
 
 mod environment;
 pub mod json;
+pub(crate) mod pairs;
 pub mod text;

@@ -3,13 +3,10 @@
 //! Words carry the status and colour only supports them, so the text can be pasted into a ticket.
 
 use super::environment;
-use crate::report::{
-    Evidence, Finding, Fix, PairReport, Report, SkipReason, Status, Trust, WorkloadReport,
-};
+use crate::report::{Evidence, Finding, Fix, Report, SkipReason, Status, Trust, WorkloadReport};
 use crate::target::Target;
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use anstyle::{AnsiColor, Style};
-use std::collections::BTreeSet;
 use std::fmt::Write;
 
 /// How to draw.
@@ -33,7 +30,7 @@ pub fn render(report: &Report, options: Options) -> String {
     let width = options.width.clamp(40, WIDEST);
     headline(&mut out, report, width);
     workloads(&mut out, report, options);
-    pairs(&mut out, report, options, width);
+    super::pairs::pairs(&mut out, report, options, width);
     let limit = if options.verbose { usize::MAX } else { FIXES };
     for (title, status) in [("Fix first", Status::Fail), ("Worth a look", Status::Warn)] {
         let fixes: Vec<_> = report
@@ -152,80 +149,6 @@ fn one_workload(w: &WorkloadReport) -> String {
         w.source.line,
         workers.join("\n    ")
     )
-}
-
-/// Transfers: one line for each, and a matrix where there are several.
-fn pairs(out: &mut String, report: &Report, options: Options, width: usize) {
-    let made = &report.pairs.made;
-    if made.is_empty() {
-        return;
-    }
-    let sample = match report.pairs.of - made.len() {
-        0 => String::new(),
-        _ => format!(" (a sample of {})", report.pairs.of),
-    };
-    let _ = writeln!(
-        out,
-        "{}{sample}  WRITE / READ in GB/s",
-        styled("Pairs", Style::new().bold())
-    );
-    let rate = |rate: Option<f64>| rate.map_or("-".to_owned(), |r| format!("{r:.1}"));
-    let cell = |p: &PairReport| {
-        let word = if p.proven { "proven" } else { p.status.word() };
-        format!("{} / {}  {word}", rate(p.write_gbytes), rate(p.read_gbytes))
-    };
-    if made.len() > 1 {
-        let column = |name: fn(&PairReport) -> &String| {
-            let names: BTreeSet<&String> = made.iter().map(name).collect();
-            names.into_iter().collect::<Vec<_>>()
-        };
-        let (rows, columns) = (column(|p| &p.initiator), column(|p| &p.target));
-        let widest = |names: &[&String]| names.iter().map(|n| n.chars().count()).max().unwrap_or(0);
-        let (first, each) = (widest(&rows), widest(&columns).max(22));
-        // As many columns beside each other as fit.
-        let fit = (width.saturating_sub(first + 2) / (each + 2)).max(1);
-        for block in columns.chunks(fit) {
-            let heads: Vec<String> = block.iter().map(|c| format!("{c:<each$}")).collect();
-            let _ = writeln!(out, "  {:first$}  {}", "", heads.join("  ").trim_end());
-            for row in &rows {
-                let cells: Vec<String> = block
-                    .iter()
-                    .map(|column| {
-                        let pair = made
-                            .iter()
-                            .find(|p| p.initiator == **row && p.target == **column);
-                        format!("{:<each$}", pair.map_or("not tried".to_owned(), cell))
-                    })
-                    .collect();
-                let _ = writeln!(out, "  {row:<first$}  {}", cells.join("  ").trim_end());
-            }
-        }
-    }
-    for p in made
-        .iter()
-        .filter(|p| options.verbose || made.len() == 1 || !p.proven)
-    {
-        let share = p.of_line_rate.map_or(String::new(), |s| {
-            format!(" ({:.0} % of line rate)", s * 100.0)
-        });
-        let word = styled(p.status.word(), colour(p.status));
-        let _ = writeln!(out, "  {word}  {} -> {}", p.initiator, p.target);
-        let proven = if p.proven { ", proven" } else { "" };
-        let line = format!(
-            "{} / {}{share} over {}, {} memory{proven}",
-            rate(p.write_gbytes),
-            rate(p.read_gbytes),
-            p.lane,
-            p.memory
-        );
-        paragraph(out, &line, "        ", width);
-        if options.verbose {
-            for step in &p.steps {
-                paragraph(out, step, "        ", width);
-            }
-        }
-    }
-    out.push('\n');
 }
 
 fn one_fix(out: &mut String, number: usize, fix: &Fix, report: &Report, width: usize) {
@@ -428,7 +351,7 @@ pub(crate) fn paragraph(out: &mut String, text: &str, indent: &str, width: usize
     }
 }
 
-fn colour(status: Status) -> Style {
+pub(super) fn colour(status: Status) -> Style {
     let colour = match status {
         Status::Ok => AnsiColor::Green,
         Status::Skipped => AnsiColor::Cyan,
@@ -438,7 +361,7 @@ fn colour(status: Status) -> Style {
     colour.on_default().bold()
 }
 
-fn styled(text: &str, style: Style) -> String {
+pub(super) fn styled(text: &str, style: Style) -> String {
     format!("{style}{text}{style:#}")
 }
 

@@ -5,6 +5,7 @@
 use super::protocol::{Ready, Role};
 use super::record::{Failure, TransferRecord, What};
 use super::ucx_text::UcxText;
+use crate::judge::TransportList;
 
 /// UCX leaves InfiniBand out below this (ucx#8085).
 const MEMLOCK_FLOOR: i64 = 512 << 20;
@@ -39,7 +40,12 @@ pub(super) fn of_wrong_lane(record: &TransferRecord, text: &UcxText) -> Option<C
         .into_iter()
         .find_map(|role| {
             let end = record.end(role);
-            let cause = of_end(end.ready.as_ref()?, &record.backend)?;
+            let ready = end.ready.as_ref()?;
+            let cause = if record.same_container {
+                of_local_lane(ready, &record.backend)?
+            } else {
+                of_end(ready, &record.backend)?
+            };
             Some(Cause {
                 why: format!("on {}, {}", end.label, cause.why),
                 ..cause
@@ -47,15 +53,40 @@ pub(super) fn of_wrong_lane(record: &TransferRecord, text: &UcxText) -> Option<C
         })
 }
 
+fn variable<'a>(ready: &'a Ready, name: &str) -> Option<&'a str> {
+    let mut env = ready.env.iter();
+    env.find(|(n, _)| &***n == name).map(|(_, v)| &**v)
+}
+
+/// Between two processes of one container memory is shared, so what keeps TCP is another question than between pods.
+fn of_local_lane(ready: &Ready, backend: &str) -> Option<Cause> {
+    let tls = variable(ready, "UCX_TLS").filter(|_| backend == "UCX")?;
+    match (leaves_out(tls, RDMA), leaves_out(tls, SHARED)) {
+        (true, true) => Some(Cause::new(
+            format!("UCX_TLS={tls} leaves RDMA and shared memory out"),
+            "Remove UCX_TLS, or name RDMA in it (UCX_TLS=rc,sm,cuda_copy,cuda_ipc), on both roles.",
+        )),
+        (false, _) if !TransportList::parse(tls).allows("cma") => Some(Cause::new(
+            format!("UCX_TLS={tls} leaves out the shared memory that moves blocks (cma)"),
+            "Allow sm in UCX_TLS to see the local lane. Between pods it plays no part.",
+        )),
+        _ => None,
+    }
+}
+
+/// Nothing but UCX_TLS can take RDMA away from every transfer of this container, and it does.
+pub(super) fn no_peer_gets_rdma(record: &TransferRecord) -> bool {
+    let ends = [Role::Target, Role::Initiator].into_iter();
+    &*record.backend == "UCX"
+        && ends
+            .filter_map(|role| record.end(role).ready.as_ref())
+            .filter_map(|ready| variable(ready, "UCX_TLS"))
+            .any(|tls| leaves_out(tls, RDMA))
+}
+
 fn of_end(ready: &Ready, backend: &str) -> Option<Cause> {
-    let variable = |name: &str| {
-        ready
-            .env
-            .iter()
-            .find(|(n, _)| &***n == name)
-            .map(|(_, v)| &**v)
-    };
-    if let Some(tls) = variable("UCX_TLS").filter(|tls| backend == "UCX" && leaves_rdma_out(tls)) {
+    let tls = variable(ready, "UCX_TLS");
+    if let Some(tls) = tls.filter(|tls| backend == "UCX" && leaves_out(tls, RDMA)) {
         let fix =
             "Remove UCX_TLS, or name RDMA in it (UCX_TLS=rc,cuda_copy,cuda_ipc), on both roles.";
         return Some(Cause::new(format!("UCX_TLS={tls} leaves RDMA out"), fix));
@@ -102,18 +133,17 @@ fn of_end(ready: &Ready, backend: &str) -> Option<Cause> {
     None
 }
 
-fn leaves_rdma_out(tls: &str) -> bool {
-    const RDMA: [&str; 6] = ["all", "rc", "dc", "ud", "ib", "srd"];
-    let is_rdma = |word: &str| {
-        let follows = |rest: &str| rest.is_empty() || rest.starts_with(['_', 'x', ':']);
-        RDMA.iter()
-            .any(|name| word.strip_prefix(name).is_some_and(follows))
-    };
-    let (negated, list) = match tls.strip_prefix('^') {
-        Some(list) => (true, list),
-        None => (false, tls),
-    };
-    list.split(',').any(|word| is_rdma(word.trim())) == negated
+/// Transports of RDMA devices.
+const RDMA: &[&str] = &[
+    "rc_verbs", "rc_mlx5", "dc_mlx5", "ud_verbs", "ud_mlx5", "srd",
+];
+/// Those that move a block between two processes of one machine without copying it through a ring.
+const SHARED: &[&str] = &["cma", "xpmem", "knem"];
+
+/// The list allows none of these.
+fn leaves_out(tls: &str, transports: &[&str]) -> bool {
+    let list = TransportList::parse(tls);
+    !transports.iter().any(|name| list.allows(name))
 }
 
 const IGNORED: &str = "is not available, please use";

@@ -483,12 +483,16 @@ fn wrong_lane(
     text: &UcxText,
     intent: &Intent,
 ) -> Verdict {
-    let status = if intent.host_memory {
+    // In one container TCP is a choice between local lanes: it says nothing of the lane between workers, unless a setting
+    // keeps RDMA from every peer.
+    let local = record.same_container && !cause::no_peer_gets_rdma(record);
+    let status = if intent.host_memory || local {
         Status::Warn
     } else {
         Status::Fail
     };
     let wanted = match intent.path {
+        _ if record.same_container => "shared memory, RDMA or NVLink",
         Path::Rdma => "RDMA or NVLink",
         Path::MultiNodeNvlink => "multi-node NVLink",
     };
@@ -497,7 +501,10 @@ fn wrong_lane(
     } else {
         ""
     };
-    let (why, fix) = match (&intent.likely_cause, cause::of_wrong_lane(record, text)) {
+    // What other checks found concerns the path between nodes.
+    let likely = intent.likely_cause.as_ref();
+    let likely = likely.filter(|_| !record.same_container);
+    let (why, fix) = match (likely, cause::of_wrong_lane(record, text)) {
         (Some(cause), _) => (
             format!(". Most likely cause: {cause}"),
             match &intent.likely_fix {

@@ -13,6 +13,7 @@ mod cause;
 pub mod counted;
 pub mod judge;
 pub mod lane;
+pub mod loaded;
 pub mod plan;
 #[cfg(feature = "cluster")]
 pub mod pod;

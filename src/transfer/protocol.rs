@@ -265,6 +265,8 @@ pub struct Ready {
     pub python: Words,
     pub executable: Words,
     pub nixl_module: Words,
+    /// File of that module.
+    pub nixl_file: Option<Words>,
     pub torch: Words,
     pub dist: BTreeMap<Words, Words>,
     pub backend: Words,

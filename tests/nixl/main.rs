@@ -18,6 +18,7 @@ mod lanes;
 mod many;
 mod readiness;
 mod real;
+mod trusted;
 
 use fake::cluster::FakeCluster;
 use fake::kubelet::Exec;

@@ -67,10 +67,16 @@ async fn between_two_pod_like_places_the_real_wheel_takes_tcp_and_that_is_untrus
     run.assert_trust("untrusted");
     assert!(run.pairs().iter().all(|p| !p.2));
     assert_eq!(run.code, Some(1));
-    // This interpreter is in no usual place, and NIXL was there all the same.
-    assert!(
-        run.stdout
-            .contains("the transfer found it by the interpreter")
-    );
+    // This interpreter is in no usual place: the agent told what it loaded, and that is judged.
+    for end in ["d", "p"] {
+        let found = run.finding(end, "nixl");
+        let detail = found["detail"].as_str().unwrap();
+        assert_eq!(found["status"], "ok", "{detail}");
+        assert!(detail.contains("NIXL 1.5.1 (nixl_cu12)"), "{detail}");
+        assert!(detail.contains("UCX 1.23.0 of "), "{detail}");
+        assert!(detail.contains("plugins UCX"), "{detail}");
+        let seen = found["evidence"][0]["ask"].as_str().unwrap();
+        assert_eq!(seen, "NIXL and UCX that the agent of the transfer loaded");
+    }
     assert_eq!(fake.writes(), []);
 }

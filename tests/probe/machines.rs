@@ -308,3 +308,57 @@ fn without_catalogued_names_no_variable_leaves() {
     }
     assert!(!VARIABLES.is_empty());
 }
+
+/// An environment is known by how its interpreter is called: its own packages lie beside that, those of the interpreter
+/// itself beside the file that the link leads to.
+#[test]
+fn packages_are_looked_for_beside_the_interpreters_of_the_path_and_of_the_worker() {
+    for shell in shells() {
+        let root = machine("bare");
+        let packages = |prefix: &str, name: &str| {
+            let site = format!("{prefix}/lib/python3.12/site-packages");
+            let package = root.path().join(&site).join(name);
+            std::fs::create_dir_all(package).unwrap();
+            format!("/{site}/{name}\n")
+        };
+        let environment = packages("home/me/venv", "nixl_cu12-1.5.1.dist-info");
+        let itself = packages("home/me/python", "torch-2.9.1.dist-info");
+        let workers = packages("srv/worker/venv", "vllm-0.11.2.dist-info");
+        let put = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        let real = put("home/me/python/bin/python3.12", "#!/bin/sh\n");
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&real, mode).unwrap();
+        let bin = root.path().join("home/me/venv/bin");
+        std::fs::create_dir_all(&bin).unwrap();
+        std::os::unix::fs::symlink(&real, bin.join("python3")).unwrap();
+        put(
+            "proc/9/cmdline",
+            "/srv/worker/venv/bin/python3\0-m\0dynamo.vllm\0",
+        );
+        put("proc/9/environ", "");
+
+        let mut command = shell.command();
+        let path = command
+            .get_envs()
+            .find_map(|(name, value)| (name == "PATH").then(|| value.unwrap().to_owned()))
+            .unwrap();
+        let mut all = bin.into_os_string();
+        all.push(":");
+        all.push(path);
+        command.env("PATH", all);
+        let script = script(&[&ask::PYTHON_PACKAGES], &root);
+        let limit = Duration::from_secs(25);
+        let place = dynamo_interconnect_check::snapshot::Place::host("test");
+        let snapshot = local::collect_with(command, &script, place, limit);
+        let mut found: Vec<&str> = text(&snapshot, &ask::PYTHON_PACKAGES).lines().collect();
+        found.sort_unstable();
+        let mut wanted = [&environment, &itself, &workers].map(|line| line.trim_end());
+        wanted.sort_unstable();
+        assert_eq!(found, wanted, "{}", shell.name);
+    }
+}

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Runs in the guest: brings its RDMA into one state after the other and lets the tool look at each.
-# Leaves /job/out/STATE/{report.json,stderr,rc,processes,saved/bundle.json}.
+# Leaves /job/out/STATE/{report.json,stderr,rc,processes,saved/bundle.json}, and in /job/transfer what a transfer of the
+# real NIXL said, where the guest has one.
 set -u
 cp /mnt/tool/dynamo-interconnect-check /run/tool || exit 1
 chmod 755 /run/tool
@@ -71,3 +72,17 @@ cable 1 10.78.0.1
 state two-devices
 
 cp -r /run/out /job/out
+
+# Both ends in one container, over verbs. The NIXL of the wheel looks for providers of verbs in this directory.
+if [ -d /mnt/nixl ]; then
+    mkdir -p /usr/lib64 /run/transfer
+    ln -s /usr/lib/x86_64-linux-gnu/libibverbs /usr/lib64/libibverbs
+    count; before=$count
+    env PATH="/mnt/nixl/bin:$PATH" UCX_TLS=rc UCX_NET_DEVICES=rxe0:1 /run/tool nixl --transfer --self --quick -o json \
+        >/run/transfer/report.json 2>/run/transfer/stderr
+    echo $? >/run/transfer/rc
+    count; echo "$before $count" >/run/transfer/processes
+    ls /dev/shm >/run/transfer/shm
+    cp -r /run/transfer /job/transfer
+    echo "transfer at $(cut -d ' ' -f 1 /proc/uptime) s"
+fi

@@ -81,8 +81,12 @@ fn judged(container: &Container<'_>, setting: &InForce<'_>) -> Draft {
             .map(judge)
             .find(|other| other.status != Status::Ok)
     {
+        let unseen = match container.facts.rdma.own_ports() {
+            Ok(_) => "whether the RDMA ports of the container are ACTIVE",
+            Err(_) => "which RDMA ports the container may open",
+        };
         let detail = format!(
-            "{shown}: which RDMA ports the container may open was not seen, and it may be that {}",
+            "{shown}: {unseen} was not seen, and it may be that {}",
             worse.reason
         );
         return Draft::skipped(Skip::new(SkipReason::NotCollected, detail)).on_kv_path(path);
@@ -216,5 +220,39 @@ mod tests {
             .map(|draft| draft.status)
             .collect();
         assert_eq!(statuses, [Status::Skipped, Status::Ok]);
+    }
+
+    #[test]
+    fn a_port_whose_state_nobody_told_makes_no_fault_and_nothing_ok() {
+        let judged = |states: &[&str], gone: &str, tls: &str| {
+            let environment = format!("# process 7 dynamo.vllm\nUCX_TLS={tls}");
+            let mut answers = changed(&hcas(states), &[(&ask::ENVIRONMENT, &environment)]);
+            let (_, ports) = answers
+                .iter_mut()
+                .find(|(a, _)| a.id == ask::RDMA_PORTS.id)
+                .unwrap();
+            *ports = ports
+                .lines()
+                .filter(|line| gone.is_empty() || !line.contains(gone))
+                .map(|line| format!("{line}\n"))
+                .collect();
+            outcome(run, &container("decode", &answers))
+                .unwrap()
+                .remove(0)
+        };
+        let one = ["4: ACTIVE"];
+        assert_eq!(judged(&one, "", "rc,cuda_copy").status, Status::Ok);
+        let unseen = judged(&one, "/state: ", "rc,cuda_copy");
+        assert_eq!(unseen.status, Status::Skipped, "{}", unseen.detail);
+        assert!(
+            unseen.detail.contains("are ACTIVE was not seen"),
+            "{}",
+            unseen.detail
+        );
+        // Wrong whatever the state is; and right with the port that is seen.
+        assert_eq!(judged(&one, "/state: ", "tcp").status, Status::Fail);
+        let two = ["4: ACTIVE", "4: ACTIVE"];
+        let other = judged(&two, "mlx5_1/ports/1/state: ", "rc,cuda_copy");
+        assert_eq!(other.status, Status::Ok, "{}", other.detail);
     }
 }

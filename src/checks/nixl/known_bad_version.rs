@@ -128,20 +128,17 @@ fn run(container: &Container<'_>) -> Outcome {
         if (row.versions)(numbers) && (row.with)(facts) {
             let name = row.of.word();
             let detail = format!("{name} {} {} ({})", have.text, row.effect, row.source);
-            drafts.push(Draft::warn(detail).with([shown(facts, have)]).fix(row.fix));
+            drafts.push(Draft::warn(detail).with([shown(have)]).fix(row.fix));
         }
     }
     if drafts.is_empty() {
         // Half of the table was not looked at where a version is missing, and not just absent.
-        let packages = facts.software.packages.get()?;
+        let has_nixl = !facts.software.nixl_packages()?.is_empty();
         let Some(ucx) = &ucx else {
             let detail =
                 "the version of the UCX in use was not seen, and nothing is known against NIXL";
             return Err(Skip::new(SkipReason::NotFound, detail));
         };
-        let has_nixl = packages
-            .iter()
-            .any(|package| package.name.starts_with("nixl"));
         if has_nixl && nixl.is_none() {
             let detail = "NIXL is here in several versions, and nothing is known against UCX";
             return Err(Skip::new(SkipReason::Unresolved, detail));
@@ -158,24 +155,14 @@ fn run(container: &Container<'_>) -> Outcome {
             .map_or(String::new(), |nixl| format!(" with NIXL {}", nixl.text));
         let seen = [Some(ucx), nixl.as_ref()].into_iter().flatten();
         let draft = Draft::ok(format!("nothing is known against UCX {}{with}", ucx.text));
-        drafts.push(draft.with(seen.map(|version| shown(facts, version))));
+        drafts.push(draft.with(seen.map(shown)));
     }
     Ok(drafts)
 }
 
-fn shown(facts: &Facts, version: &Version) -> Evidence {
-    use crate::ask;
-    let ask = if version.source.starts_with("ucx_info") {
-        &ask::UCX_INFO_VERSION
-    } else {
-        facts
-            .software
-            .packages
-            .known()
-            .map_or(&ask::PYTHON_PACKAGES, |packages| packages.ask)
-    };
+fn shown(version: &Version) -> Evidence {
     let line = format!("{} by {}", version.text, version.source);
-    crate::snapshot::evidence(ask, [line.as_str()])
+    crate::snapshot::evidence(version.ask, [line.as_str()])
 }
 
 #[cfg(test)]
@@ -248,5 +235,43 @@ mod tests {
             (&ask::DEV_GPU, ""),
         ];
         assert_eq!(verdict(run, "decode", &host), Ok(Status::Ok));
+    }
+
+    #[test]
+    fn the_ucx_that_an_interpreter_loads_is_judged_and_not_that_of_the_system() {
+        let system = [
+            (&ask::PYTHON_PACKAGES, ""),
+            (&ask::UCX_LIBRARIES, "/usr/lib64/libucp.so.0"),
+            (
+                &ask::UCX_INFO_VERSION,
+                "# Library version: 1.17.0\n# Library path: /usr/lib64/libucs.so.0",
+            ),
+            (&ask::NVIDIA_SMI_QUERY, "index, name\n0, NVIDIA GB200\n"),
+        ];
+        let judged = |more: &[(&'static ask::Ask, &str)]| {
+            let mut answers = system.to_vec();
+            answers.extend(more);
+            verdict(run, "decode", &answers)
+        };
+        assert_eq!(judged(&[]), Ok(Status::Warn));
+        let of = |ucx: &str| {
+            format!(
+                "/v/s/nixl_cu12-1.5.1.dist-info\n/v/s/nixl_cu12.libs/libucp-1a.so.0\nUCX {ucx}\n"
+            )
+        };
+        assert_eq!(
+            judged(&[(&ask::TRANSFER_SOFTWARE, &of("1.23.0"))]),
+            Ok(Status::Ok)
+        );
+        assert_eq!(
+            judged(&[(&ask::TRANSFER_SOFTWARE, &of("1.18.1"))]),
+            Ok(Status::Warn)
+        );
+        // What the worker itself has loaded says more than any other interpreter.
+        let worker = (&ask::WORKER_LIBRARIES, "/usr/lib64/libucp.so.0.0.0");
+        assert_eq!(
+            judged(&[(&ask::TRANSFER_SOFTWARE, &of("1.23.0")), worker]),
+            Ok(Status::Warn)
+        );
     }
 }

@@ -49,12 +49,15 @@ fn run(container: &Container<'_>) -> Outcome {
     if found.is_empty() {
         return without_package(container);
     }
-    let versions: BTreeSet<&str> = found.iter().map(|p| p.version.as_str()).collect();
-    let lines: Vec<String> = found.iter().map(|p| file(p)).collect();
-    let seen = software
-        .packages
-        .get()?
-        .evidence(lines.iter().map(String::as_str));
+    let versions: BTreeSet<&str> = found.iter().map(|(p, _)| p.version.as_str()).collect();
+    let by_read = found.chunk_by(|(_, a), (_, b)| a.id == b.id);
+    let seen: Vec<Evidence> = by_read
+        .map(|of_one| {
+            let lines: Vec<String> = of_one.iter().map(|(p, _)| file(p)).collect();
+            evidence(of_one[0].1, lines.iter().map(String::as_str))
+        })
+        .collect();
+    let found: Vec<&Package> = found.into_iter().map(|(p, _)| p).collect();
     if versions.len() > 1 {
         let all: Vec<String> = found
             .iter()
@@ -66,9 +69,9 @@ fn run(container: &Container<'_>) -> Outcome {
             all.join(", ")
         );
         let fix = "keep one version of NIXL, the same on prefill and decode";
-        return Ok(vec![Draft::warn(detail).with([seen]).fix(fix)]);
+        return Ok(vec![Draft::warn(detail).with(seen).fix(fix)]);
     }
-    with_backend(container, packages_in_words(&found), vec![seen])
+    with_backend(container, packages_in_words(&found), seen)
 }
 
 /// NIXL is there: has it the backend?

@@ -27,9 +27,9 @@ check! {
 
 fn run(pair: &PairFacts) -> Outcome {
     if let (Status::Skipped, Some(reason)) = (pair.status, pair.reason) {
-        return Ok(vec![
-            Draft::skipped(Skip::new(reason, &pair.detail)).with(evidence(pair)),
-        ]);
+        let mut draft = Draft::skipped(Skip::new(reason, &pair.detail)).with(evidence(pair));
+        draft.fix.clone_from(&pair.fix);
+        return Ok(vec![draft]);
     }
     let mut detail = pair.detail.clone();
     if !pair.caveats.is_empty() {

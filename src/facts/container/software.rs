@@ -1,7 +1,7 @@
 //! Which UCX, NIXL, NCCL and engine are here, and which of them the worker has loaded.
 
 use super::answers::{Seen, first, list, tool};
-use crate::ask;
+use crate::ask::{self, Ask};
 use crate::facts::transcript::excerpt;
 use crate::facts::ucx_info::{self, UcxInfo};
 use crate::observed::{Observed, Skip};
@@ -28,6 +28,19 @@ pub struct Software {
     pub ucx_devices: Observed<Seen<UcxInfo>>,
     /// libfabric shows an EFA provider.
     pub efa_provider: Observed<Seen<bool>>,
+    /// What an interpreter of the container loaded for a transfer.
+    pub transfer: Observed<Seen<Loaded>>,
+}
+
+/// NIXL and UCX as an interpreter really loads them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Loaded {
+    /// Packages of NIXL.
+    pub packages: Vec<Package>,
+    /// Libraries, by path.
+    pub libraries: BTreeSet<String>,
+    /// Version of UCX, as it printed it.
+    pub ucx: Option<String>,
 }
 
 /// An installed Python package.
@@ -55,6 +68,8 @@ pub struct Version {
     pub text: String,
     /// What says so.
     pub source: String,
+    /// The read that showed it.
+    pub ask: &'static Ask,
 }
 
 impl Version {
@@ -100,7 +115,7 @@ impl Software {
                 lines.map(excerpt).collect()
             }),
             ucx: list(snapshot, &ask::UCX_LIBRARIES, installations),
-            nixl_plugins: list(snapshot, &ask::NIXL_PLUGINS, plugins),
+            nixl_plugins: nixl_plugins(snapshot),
             test_tools: list(snapshot, &ask::TEST_TOOLS, |text| {
                 let lines = text.lines().map(str::trim);
                 lines.filter(|l| !l.is_empty()).map(excerpt).collect()
@@ -123,44 +138,42 @@ impl Software {
                     Err(Skip::new(SkipReason::Unparsable, detail))
                 }
             }),
+            transfer: list(snapshot, &ask::TRANSFER_SOFTWARE, loaded),
         }
-    }
-
-    /// Packages with this beginning of their name, by distinct version.
-    fn versions_of(&self, names: &[&str]) -> BTreeMap<&str, &Package> {
-        let packages = self.packages.known().into_iter().flat_map(|p| p.iter());
-        packages
-            .filter(|package| {
-                let name = package.name.to_ascii_lowercase().replace('-', "_");
-                names.contains(&name.as_str())
-            })
-            .map(|package| (package.version.as_str(), package))
-            .collect()
     }
 
     /// The version of a package, where all copies of it agree.
     fn package(&self, names: &[&str]) -> Option<Version> {
-        let versions = self.versions_of(names);
-        let (version, package) = versions.first_key_value()?;
-        (versions.len() == 1).then(|| Version {
-            text: (*version).to_owned(),
-            source: format!("{}/{}-{version}.dist-info", package.site, package.name),
-        })
+        let packages = self.packages.known()?;
+        one_version(packages, names, packages.ask)
     }
 
-    /// All packages of NIXL.
-    pub fn nixl_packages(&self) -> Result<Vec<&Package>, Skip> {
-        let all = self.packages.get()?;
-        let ours = |name: &str| matches!(name, "nixl" | "nixl_cu12" | "nixl_cu13");
-        Ok(all
-            .iter()
-            .filter(|p| ours(&p.name.to_ascii_lowercase().replace('-', "_")))
-            .collect())
+    /// All packages of NIXL with the read that showed each: those in the directories of Python, and those that a transfer
+    /// loaded from elsewhere.
+    pub fn nixl_packages(&self) -> Result<Vec<(&Package, &'static Ask)>, Skip> {
+        let loaded = self.transfer.known();
+        let loaded = loaded.map(|seen| seen.packages.iter().map(|p| (p, seen.ask)));
+        let mut found: Vec<_> = loaded.into_iter().flatten().collect();
+        let listed = match self.packages.get() {
+            Ok(seen) => seen.iter().map(|p| (p, seen.ask)),
+            Err(_) if !found.is_empty() => return Ok(found),
+            Err(skip) => return Err(skip),
+        };
+        let ours = |p: &Package| matches!(&*plain(&p.name), "nixl" | "nixl_cu12" | "nixl_cu13");
+        let mut all: Vec<_> = listed.filter(|(p, _)| ours(p)).collect();
+        found.retain(|(p, _)| !all.iter().any(|(other, _)| other == p));
+        all.extend(found);
+        Ok(all)
     }
 
-    /// Version of NIXL.
+    /// Version of NIXL: of the one that a transfer loaded, else the only one that is here.
     pub fn nixl(&self) -> Option<Version> {
-        self.package(&["nixl_cu12", "nixl_cu13"])
+        const WHEELS: &[&str] = &["nixl_cu12", "nixl_cu13"];
+        let loaded = self.transfer.known();
+        let loaded = |names| loaded.and_then(|l| one_version(&l.packages, names, l.ask));
+        loaded(WHEELS)
+            .or_else(|| loaded(&["nixl"]))
+            .or_else(|| self.package(WHEELS))
             .or_else(|| self.package(&["nixl"]))
     }
 
@@ -187,7 +200,18 @@ impl Software {
         Ok(loaded.map(|path| directory(path)).collect())
     }
 
-    /// The UCX in use, by the directory of its libraries: the loaded one, else the only one.
+    /// The directory of the UCX that a transfer loaded.
+    fn ucx_of_transfer(&self) -> Option<&str> {
+        let loaded = self.transfer.known()?;
+        let mut paths = loaded.libraries.iter().filter(|p| is_library(p, "libucp"));
+        match (paths.next(), paths.next()) {
+            (Some(one), None) => Some(directory(one)),
+            _ => None,
+        }
+    }
+
+    /// The UCX in use, by the directory of its libraries: the one that the worker has loaded, else the one that a transfer
+    /// loaded, else the only one.
     pub fn ucx_in_use(&self) -> Result<String, Skip> {
         let loaded = self.ucx_loaded();
         if let Err(skip) = &loaded
@@ -206,6 +230,9 @@ impl Software {
                 }
                 (None, _) => {}
             }
+        }
+        if let Some(one) = self.ucx_of_transfer() {
+            return Ok(one.to_owned());
         }
         let installed = self.ucx.get()?;
         match (installed.len(), installed.first_key_value()) {
@@ -227,6 +254,16 @@ impl Software {
     /// The version of the UCX in use, where something says it for sure.
     pub fn ucx_version(&self) -> Option<Version> {
         let in_use = self.ucx_in_use().ok()?;
+        if let Some(loaded) = self.transfer.known()
+            && self.ucx_of_transfer() == Some(in_use.as_str())
+            && let Some(text) = loaded.ucx.clone()
+        {
+            return Some(Version {
+                text,
+                source: format!("UCX of {in_use} itself, in the transfer"),
+                ask: loaded.ask,
+            });
+        }
         if in_use.contains("nixl") && in_use.contains(".libs") {
             let nixl = self.nixl()?;
             let have = nixl.numbers()?;
@@ -236,19 +273,22 @@ impl Software {
             return Some(Version {
                 text: row.ucx.to_owned(),
                 source: format!("{in_use} of NIXL {}", nixl.text),
+                ask: nixl.ask,
             });
         }
-        let build = &self.ucx_build.known()?.build;
+        let known = self.ucx_build.known()?;
+        let (build, ask) = (&known.build, known.ask);
         let text = build.version.clone()?;
         let Some(path) = build.path.as_deref() else {
             // Before 1.16 the tool does not say where its library is; of a single one it need not.
             let only = self.ucx.known().is_some_and(|found| found.len() == 1);
             let source = "ucx_info -v".to_owned();
-            return only.then_some(Version { text, source });
+            return only.then_some(Version { text, source, ask });
         };
         (directory(path) == in_use).then(|| Version {
             text,
             source: format!("ucx_info -v of {path}"),
+            ask,
         })
     }
 
@@ -260,6 +300,16 @@ impl Software {
             if modules.iter().any(|name| name.starts_with("uct_")) {
                 return Ok((modules, mapped.ask));
             }
+        }
+        if let Some(loaded) = self.transfer.known()
+            && self.ucx_of_transfer() == Some(in_use.as_str())
+        {
+            let mut modules: BTreeSet<String> =
+                loaded.libraries.iter().filter_map(|p| module(p)).collect();
+            if let Some(installation) = self.ucx.known().and_then(|u| u.get(&in_use)) {
+                modules.extend(installation.modules.iter().cloned());
+            }
+            return Ok((modules, loaded.ask));
         }
         let installed = self.ucx.get()?;
         match installed.get(&in_use) {
@@ -282,6 +332,53 @@ impl Software {
                 .any(|path| is_library(path, "libnccl"))
                 .then_some(None),
         }
+    }
+}
+
+/// Backends with a plugin: what the usual directories hold, or where they hold none, what a transfer loaded.
+fn nixl_plugins(snapshot: &Snapshot) -> Observed<Seen<BTreeMap<String, String>>> {
+    let listed = list(snapshot, &ask::NIXL_PLUGINS, plugins);
+    let loaded = list(snapshot, &ask::TRANSFER_SOFTWARE, plugins);
+    let any = |found: &Observed<Seen<BTreeMap<String, String>>>| {
+        found.known().is_some_and(|seen| !seen.is_empty())
+    };
+    if !any(&listed) && any(&loaded) {
+        loaded
+    } else {
+        listed
+    }
+}
+
+/// The version of these packages, where all copies of them agree.
+fn one_version(packages: &[Package], names: &[&str], ask: &'static Ask) -> Option<Version> {
+    let ours = packages
+        .iter()
+        .filter(|p| names.contains(&&*plain(&p.name)));
+    let versions: BTreeMap<&str, &Package> = ours.map(|p| (p.version.as_str(), p)).collect();
+    let (version, package) = versions.first_key_value()?;
+    (versions.len() == 1).then(|| Version {
+        text: (*version).to_owned(),
+        source: format!("{}/{}-{version}.dist-info", package.site, package.name),
+        ask,
+    })
+}
+
+/// A name as pip compares it.
+fn plain(name: &str) -> String {
+    name.to_ascii_lowercase().replace('-', "_")
+}
+
+fn loaded(text: &str) -> Loaded {
+    let lines = || text.lines().map(str::trim);
+    Loaded {
+        packages: packages(text),
+        libraries: lines()
+            .filter(|line| line.starts_with('/') && line.contains(".so"))
+            .map(excerpt)
+            .collect(),
+        ucx: lines()
+            .find_map(|line| line.strip_prefix("UCX "))
+            .map(excerpt),
     }
 }
 
@@ -374,7 +471,6 @@ fn plugins(text: &str) -> BTreeMap<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ask::Ask;
     use crate::checks::testing::container;
 
     const SITE: &str = "/opt/dynamo/venv/lib/python3.12/site-packages";
