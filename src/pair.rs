@@ -22,6 +22,9 @@ pub struct PairFacts {
     pub fix: Option<String>,
     /// The intended lane carried the bytes.
     pub proven: bool,
+    /// Bytes differed: graver than any other fail, and explained by nothing else.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub wrong_bytes: bool,
     /// Why nothing can be said, where the status is skipped.
     pub reason: Option<SkipReason>,
     /// `rc_mlx5/mlx5_0:1 zero-copy`, or why it is not known.

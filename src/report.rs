@@ -18,6 +18,7 @@ use crate::target::{Target, TargetKind};
 pub use environment::{EnvironmentReport, LayerReport, VariableReport};
 pub use exit_code::ExitCode;
 pub use finding::{Consequence, Evidence, EvidenceSource, Finding, Fix};
+pub use fix_first::KV_PATH;
 use fix_first::fix_first;
 use serde::{Deserialize, Serialize};
 pub use status::{KvPath, SkipReason, Status};

@@ -646,6 +646,7 @@ fn facts(record: &TransferRecord, verdict: &Verdict, namespace: Option<String>) 
         detail: verdict.detail.clone(),
         fix: verdict.fix.clone(),
         proven: verdict.proven,
+        wrong_bytes: verdict.wrong_bytes,
         reason: verdict.reason,
         lane,
         write_gbytes: rate("WRITE"),

@@ -477,3 +477,54 @@ fn an_end_of_which_nothing_was_seen_is_not_said_to_be_free_of_failures() {
     assert_eq!(of(false), "Nothing could be judged on pasted outputs.");
     assert!(of(true).starts_with("Nothing on the KV path failed"));
 }
+
+/// A container that belongs to no workload.
+fn pod(name: &str, role: Option<&str>) -> Target {
+    let place = crate::snapshot::Place {
+        kind: crate::snapshot::PlaceKind::Pod,
+        role: role.map(str::to_owned),
+        ..crate::snapshot::Place::host(name)
+    };
+    Target::pod(&place, 0)
+}
+
+#[test]
+fn a_container_explains_nothing_of_another() {
+    for role in [None, Some("decode")] {
+        let cause = Finding {
+            causes: &["B"],
+            ..finding("A", Status::Fail, pod("a", role))
+        };
+        let own = finding("B", Status::Fail, pod("a", role));
+        let other = finding("B", Status::Fail, pod("b", role));
+        let fixes = report(vec![], vec![cause, own, other]).fix_first;
+        assert_eq!(ids(&fixes), [("A", vec!["B"]), ("B", vec![])]);
+        assert_eq!(fixes[1].target.name, "b");
+    }
+}
+
+#[test]
+fn thousands_of_containers_are_not_compared_with_each_other() {
+    let begun = std::time::Instant::now();
+    let mut checks = Vec::new();
+    for n in 0..20_000 {
+        let target = pod(&format!("p-{n}"), Some("decode"));
+        let cause = finding("A", Status::Warn, target.clone());
+        checks.push(Finding {
+            causes: &["C"],
+            detail: format!("{n} of A"),
+            ..cause
+        });
+        for id in ["B", "C"] {
+            checks.push(Finding {
+                detail: format!("{n} of {id}"),
+                follows: vec!["b".to_owned()],
+                ..finding(id, Status::Warn, target.clone())
+            });
+        }
+    }
+    let fixes = report(vec![], checks).fix_first;
+    assert_eq!(fixes.len(), 40_000);
+    // Far too short for anything that grows with the square.
+    assert!(begun.elapsed().as_secs() < 10, "{:?}", begun.elapsed());
+}

@@ -86,3 +86,34 @@ fn outputs_complete_each_other() {
     let broken = verdicts(&[("ulimit", "64"), ("environ", "UCX_TLS=tcp\n")]);
     assert_eq!(broken, ["warn memlock-limited", "fail env:UCX_TLS"]);
 }
+
+#[test]
+fn links_of_the_corpus_are_answered_for_what_they_show() {
+    let Some(corpus) = corpus::folder() else {
+        return;
+    };
+    let said = |pasted: &[(&str, &str)]| {
+        let findings = findings(pasted);
+        let finding = findings.iter().find(|f| f.name == "nvlink-degraded");
+        finding.map(|f| format!("{} {}", f.status, f.detail))
+    };
+    let read = |name: &str| corpus::read(&corpus.join("outputs/nvlink").join(name));
+    let inactive = said(&[("nvlink", &read("05-unsupported-and-inactive-same-line.txt"))]);
+    let inactive = inactive.unwrap();
+    assert!(
+        inactive.starts_with("ok GPU 1: every NVLink is inactive (Quadro RTX 5000)"),
+        "{inactive}"
+    );
+    let one = read("03-h100-1gpu-18links.txt");
+    assert_eq!(
+        said(&[("nvlink", &one)]).unwrap(),
+        "ok every NVLink that is used is active on GPU 0"
+    );
+    // The others were not shown.
+    let smi = format!("index, name\n{}", {
+        let rows = (0..8).map(|n| format!("{n}, NVIDIA H100 80GB HBM3\n"));
+        rows.collect::<String>()
+    });
+    let part = said(&[("nvlink", &one), ("nvidia-smi-query", &smi)]).unwrap();
+    assert_eq!(part, "skipped NVLinks of 1 of 8 GPUs were read");
+}

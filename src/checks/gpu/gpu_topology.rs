@@ -94,10 +94,7 @@ fn run(container: &Container<'_>) -> Outcome {
 /// V100 boards join their GPUs by a mesh of one and two links.
 fn is_mesh(container: &Container<'_>) -> bool {
     let list = container.facts.gpu.list.known();
-    list.is_some_and(|list| {
-        list.iter()
-            .any(|gpu| gpu.name.contains("V100") || gpu.name.contains("P100"))
-    })
+    list.is_some_and(|list| list.iter().any(|gpu| gpu.is_of_a_mesh()))
 }
 
 #[cfg(test)]

@@ -1,28 +1,32 @@
 use crate::check;
 use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
-use crate::facts::container::gpu::Gpu;
-use crate::facts::nvidia_smi_nvlink::{GpuLinks, Verdict};
-use crate::facts::nvidia_smi_topo::NvlinkReach;
+use crate::facts::container::gpu::{Gpu, MOST_LINKS};
+use crate::facts::nvidia_smi_nvlink::{GpuLinks, Nvlinks, Verdict};
+use crate::facts::nvidia_smi_topo::{Matrix, NvlinkReach, Path};
 use crate::observed::Skip;
 use crate::report::SkipReason;
 
 check! {
-    /// A GPU has fewer or slower NVLinks than its peers, or inactive ones on a board that uses all.
+    /// A GPU has fewer or slower NVLinks than its peers or its product, or inactive ones on a board that uses all.
     ///
     /// ## Why it matters
     /// One dead link of eighteen is no error anywhere: every collective and every KV copy of that GPU is slower, and the others
-    /// wait for it.
+    /// wait for it. A loss that is the same on all GPUs shows only against what the product has.
     ///
     /// ## Fix
     /// Look for Xid 74 in the kernel's log, reset the GPU; if the link stays inactive the board is for repair.
     ///
     /// ## False alarms
     /// PCIe cards and bridges have inactive links by design (H100 PCIe: 12 of 18 active), and V100 boards are a mesh of one and
-    /// two links. A800 and H800 have some links fused off, the same on all GPUs.
+    /// two links. On boards of four GPUs without a switch a third of the links leads to each peer (`NV6`, `NV4`). A virtual
+    /// machine with one GPU has no active link: that is not judged. Links are counted against the product only where its name
+    /// says that it is on a board: V100 6, A100 12, A800 and H800 8, H100, H200, H20, B200, B300, GB200 and GB300 18.
     ///
     /// ## Sources
-    /// NVIDIA Health Validation: 18 links of 26562 MB/s (H100) or 53125 MB/s (GB200, GB300), none inactive.
+    /// NVIDIA Health Validation: 18 links of 26562 MB/s (H100) or 53125 MB/s (GB200, GB300), none inactive. Links by product:
+    /// NVIDIA's white papers on Volta, Ampere, Hopper and Blackwell; sgl-project/sglang#5376 (H20), #6171 (A800). No links in
+    /// a partition of one GPU: Fabric Manager user guide, shared NVSwitch and vGPU partitions.
     "GPU004" "nvlink-degraded" on Container {
         subsystem: Gpu, kv_path: Supporting, worst: Warn, causes: &[], since: "0.2.0",
     }
@@ -43,56 +47,91 @@ const LINK_RATES: &[(&str, f64)] = &[
 /// Rates differ by rounding of the tool.
 const TOLERANCE: f64 = 0.02;
 
+/// A board of so many GPUs may join them directly, without a switch.
+const DIRECT: usize = 4;
+
+const FIX: &str = "look for Xid 74 in the kernel's log and reset the GPU";
+const REPAIR: &str =
+    "look for Xid 74 in the kernel's log and reset the GPU; if it stays, the board is for repair";
+
+/// What one of the two outputs says.
+enum Seen {
+    /// Something is wrong, each as a sentence.
+    Faults(Vec<String>),
+    /// As many links as there should be, in words.
+    Sound(String),
+    /// It does not show enough.
+    Unsure(Skip),
+    /// There is no NVLink to look at.
+    Nothing,
+}
+
 fn run(container: &Container<'_>) -> Outcome {
     let gpu = &container.facts.gpu;
     container.require_gpu()?;
+    let list = gpu.list.get()?;
     let mut drafts = Vec::new();
     let mut oks = Vec::new();
+    let mut words = Vec::new();
     let mut missing = None;
-    let is_mesh = |name: &str| name.contains("V100") || name.contains("P100");
-    let list = gpu.list.get()?;
-    let mesh = list.iter().any(|gpu| is_mesh(&gpu.name));
+    let mut unsure = None;
+    // Of all GPUs, and the product's full number of links: what a part of the other output would add is known.
+    let mut is_whole = false;
     match gpu.topology.get() {
-        Ok(matrix) => match matrix.nvlink() {
-            NvlinkReach::EveryPair { least, most } if least < most && !mesh => {
-                let pair = matrix.pairs().find(|(a, b)| {
-                    use crate::facts::nvidia_smi_topo::Path::NvLink;
-                    matrix.gpu_path(*a, *b) == Some(NvLink(least))
-                });
-                let line = pair.map_or_else(String::new, |(a, b)| {
-                    format!(
-                        "GPU{} GPU{}: NV{least}",
-                        matrix.gpus[a].index, matrix.gpus[b].index
-                    )
-                });
-                let detail = format!("{line} where other pairs have NV{most}: links are dead");
-                let seen = matrix.evidence([line.as_str()]);
-                let fix = "look for Xid 74 in the kernel's log and reset the GPU";
-                drafts.push(Draft::warn(detail).with([seen]).fix(fix));
+        Ok(matrix) => match pairs(matrix, list) {
+            Seen::Faults(faults) => {
+                let seen = matrix.evidence(faults.iter().map(String::as_str));
+                drafts.extend(
+                    faults
+                        .into_iter()
+                        .map(|fault| Draft::warn(fault).with([seen.clone()]).fix(FIX)),
+                );
             }
-            NvlinkReach::EveryPair { most, .. } => {
-                oks.push(matrix.evidence([format!("NV{most} between all pairs").as_str()]));
+            Seen::Sound(line) => {
+                is_whole = matrix.gpus.len() >= list.len();
+                oks.push(matrix.evidence([line.as_str()]));
+                words.push(line);
             }
-            _ => {}
+            Seen::Unsure(skip) => unsure = Some(skip),
+            Seen::Nothing => {}
         },
         Err(skip) => missing = Some(skip),
     }
     match gpu.nvlink.get() {
         Ok(links) => {
-            let faults = faults(&links.gpus);
             let lines: Vec<String> = links.gpus.iter().map(line).collect();
-            if let Some(first) = faults.first() {
-                let seen = links.evidence(lines.iter().map(String::as_str));
-                let fix = "look for Xid 74 in the kernel's log and reset the GPU; if it stays, the board is for repair";
-                drafts.push(Draft::warn(first.clone()).with([seen]).fix(fix));
-            } else if links.gpus.iter().any(|gpu| gpu.active() > 0) {
-                oks.push(links.evidence(lines.iter().map(String::as_str)));
+            let seen = links.evidence(lines.iter().map(String::as_str));
+            match counted(links, list.len()) {
+                Seen::Faults(faults) => {
+                    if let Some(first) = faults.into_iter().next() {
+                        drafts.push(Draft::warn(first).with([seen]).fix(REPAIR));
+                    }
+                }
+                Seen::Sound(line) => {
+                    oks.push(seen);
+                    words.push(line);
+                }
+                Seen::Unsure(skip) if !is_whole => unsure = unsure.or(Some(skip)),
+                Seen::Unsure(_) | Seen::Nothing => {}
             }
         }
         Err(skip) => missing = missing.or(Some(skip)),
     }
+    if let (Ok(matrix), Ok(links)) = (gpu.topology.get(), gpu.nvlink.get())
+        && let Some((detail, row, count)) = contradiction(matrix, links)
+    {
+        let seen = [
+            matrix.evidence([row.as_str()]),
+            links.evidence([count.as_str()]),
+        ];
+        let fix = "read both again, on the same machine and one after the other; if they still differ, reset the GPUs";
+        drafts.push(Draft::warn(detail).with(seen).fix(fix));
+    }
     if !drafts.is_empty() {
         return Ok(drafts);
+    }
+    if let Some(skip) = unsure {
+        return Err(skip);
     }
     // A person who pastes one of the outputs is answered from it.
     if let Some(skip) = missing
@@ -103,51 +142,185 @@ fn run(container: &Container<'_>) -> Outcome {
     if oks.is_empty() {
         return Err(Skip::not_applicable());
     }
-    Ok(vec![
-        Draft::ok("no NVLink that is shown is inactive or unlike the others").with(oks),
-    ])
+    Ok(vec![Draft::ok(words.join("; ")).with(oks)])
+}
+
+/// What the matrix says of the links between GPUs.
+fn pairs(matrix: &Matrix, list: &[Gpu]) -> Seen {
+    let NvlinkReach::EveryPair { least, most } = matrix.nvlink() else {
+        return Seen::Nothing;
+    };
+    if list.iter().any(Gpu::is_of_a_mesh) {
+        let count = if least == most {
+            format!("NV{most}")
+        } else {
+            format!("NV{least} to NV{most}")
+        };
+        return Seen::Sound(format!(
+            "{count} between all pairs, on a board that is a mesh"
+        ));
+    }
+    if least < most {
+        // The matrix need not be symmetric.
+        let weak = matrix
+            .pairs()
+            .flat_map(|(a, b)| [(a, b), (b, a)])
+            .find(|(a, b)| matrix.gpu_path(*a, *b) == Some(Path::NvLink(least)));
+        let pair = weak.map_or_else(String::new, |(a, b)| {
+            format!("GPU{} GPU{}: ", matrix.gpus[a].index, matrix.gpus[b].index)
+        });
+        return Seen::Faults(vec![format!(
+            "{pair}NV{least} where other pairs have NV{most}: links are dead"
+        )]);
+    }
+    let between = format!("NV{most} between all pairs");
+    let most = usize::from(most);
+    let full = list.first().and_then(Gpu::links);
+    let full = full.filter(|full| list.iter().all(|gpu| gpu.links() == Some(*full)));
+    match full {
+        Some(full) if most >= full => Seen::Sound(between),
+        Some(full) if matrix.gpus.len() <= DIRECT && most == full / (DIRECT - 1) => Seen::Sound(
+            format!("{between}, as on a board of {DIRECT} GPUs that are joined directly"),
+        ),
+        Some(full) => Seen::Faults(vec![format!(
+            "{between}, and this product ({}) has {full} NVLinks: the same number of links is dead on every GPU",
+            list[0].name
+        )]),
+        None if list
+            .iter()
+            .all(|gpu| gpu.is_on_nvlink_board() == Some(false)) =>
+        {
+            Seen::Sound(format!("{between}, which are cards with bridges"))
+        }
+        None if most >= MOST_LINKS => Seen::Sound(between),
+        None => Seen::Unsure(Skip::new(
+            SkipReason::Unresolved,
+            format!("{between}; how many NVLinks this product has is not known"),
+        )),
+    }
 }
 
 fn line(gpu: &GpuLinks) -> String {
     let rate = gpu.links.iter().find_map(|link| link.rate_gbytes_per_s);
     let rate = rate.map_or(String::new(), |rate| format!(" of {rate} GB/s"));
-    format!(
-        "GPU {}: {} of {} links active{rate}",
-        gpu.index,
-        gpu.active(),
-        gpu.links.len()
-    )
+    let (active, all) = (gpu.active(), gpu.links.len());
+    match gpu.verdict {
+        Some(Verdict::Unsupported) => format!("GPU {}: no NVLink", gpu.index),
+        Some(Verdict::AllInactive) => format!("GPU {}: every NVLink is inactive", gpu.index),
+        None => format!("GPU {}: {active} of {all} links active{rate}", gpu.index),
+    }
+}
+
+fn product(gpu: &GpuLinks) -> Gpu {
+    Gpu {
+        name: gpu.product.clone(),
+        bus_id: None,
+    }
+}
+
+/// The output breaks off within this GPU: others of its product, or the product itself, have more links than it lists.
+fn is_cut(gpu: &GpuLinks, all: &[GpuLinks]) -> bool {
+    let is_last = all.last().is_some_and(|last| std::ptr::eq(last, gpu));
+    let listed = gpu.links.len();
+    let more = |other: &GpuLinks| other.product == gpu.product && other.links.len() > listed;
+    let single = all.len() == 1 && product(gpu).links().is_some_and(|links| listed < links);
+    gpu.verdict.is_none() && (listed == 0 || is_last && (single || all.iter().any(more)))
+}
+
+/// What the list of links says; `gpus`: so many are there.
+fn counted(links: &Nvlinks, gpus: usize) -> Seen {
+    let all = &links.gpus;
+    let (cut, whole): (Vec<&GpuLinks>, Vec<&GpuLinks>) =
+        all.iter().partition(|gpu| is_cut(gpu, all));
+    let faults = faults(&whole);
+    if !faults.is_empty() {
+        return Seen::Faults(faults);
+    }
+    let unsure = |reason, detail| Seen::Unsure(Skip::new(reason, detail));
+    if let Some(gpu) = cut.first() {
+        let detail = format!("the list of NVLinks breaks off at GPU {}", gpu.index);
+        return unsure(SkipReason::Unparsable, detail);
+    }
+    if all.len() < gpus {
+        let detail = format!("NVLinks of {} of {gpus} GPUs were read", all.len());
+        return unsure(SkipReason::NotCollected, detail);
+    }
+    let have = |gpu: &&&GpuLinks| gpu.verdict != Some(Verdict::Unsupported);
+    if !whole.iter().any(|gpu| have(&gpu)) {
+        return Seen::Nothing;
+    }
+    // What is inactive although it is no fault, or not known to be one.
+    let is_idle = |gpu: &&&GpuLinks| {
+        let active = gpu.active();
+        have(gpu) && (active == 0 || active < gpu.links.len() && product(gpu).links().is_none())
+    };
+    let is_card = |gpu: &&&GpuLinks| product(gpu).is_on_nvlink_board() == Some(false);
+    let idle: Vec<&&GpuLinks> = whole.iter().filter(is_idle).collect();
+    if let Some(gpu) = idle.iter().find(|gpu| !is_card(gpu)) {
+        let why = if gpu.active() == 0 {
+            "a virtual machine with one GPU has no active one by design, and elsewhere it is a fault"
+        } else {
+            "how many of them this product uses is not known"
+        };
+        let detail = format!("{} ({}): {why}", line(gpu), gpu.product);
+        return unsure(SkipReason::Unresolved, detail);
+    }
+    if let Some(card) = idle.first() {
+        return Seen::Sound(format!(
+            "{} ({}): links of a card are active only where a bridge joins it to another",
+            line(card),
+            card.product
+        ));
+    }
+    let shown: Vec<String> = whole
+        .iter()
+        .filter(have)
+        .map(|gpu| gpu.index.to_string())
+        .collect();
+    Seen::Sound(format!(
+        "every NVLink that is used is active on GPU {}",
+        shown.join(", ")
+    ))
 }
 
 /// What is wrong with the links, each as a sentence.
-fn faults(gpus: &[GpuLinks]) -> Vec<String> {
+fn faults(gpus: &[&GpuLinks]) -> Vec<String> {
     let mut faults = Vec::new();
-    let most = gpus.iter().map(GpuLinks::active).max().unwrap_or_default();
+    let most = gpus
+        .iter()
+        .map(|gpu| gpu.active())
+        .max()
+        .unwrap_or_default();
     let uniform = gpus.iter().all(|gpu| gpu.active() == most);
+    // A part of a mesh has links to GPUs that are not here, and a partition of one GPU has none.
+    let is_part =
+        |product: &Gpu| product.is_of_a_mesh() && gpus.len() < 8 || most == 0 && gpus.len() == 1;
     for gpu in gpus {
-        let product = Gpu {
-            name: gpu.product.clone(),
-            bus_id: None,
-        };
+        let product = product(gpu);
         let board = product.is_on_nvlink_board() == Some(true);
-        let fused = uniform && gpu.product.contains("800") && gpus.len() > 1;
-        let inactive = gpu.links.len() - gpu.active();
-        if board && gpu.verdict == Some(Verdict::AllInactive) {
+        let (active, inactive) = (gpu.active(), gpu.links.len() - gpu.active());
+        let is_part = uniform && is_part(&product);
+        let expected = product.links();
+        if board && active == 0 && !is_part {
             faults.push(format!(
                 "GPU {}: every NVLink is inactive on a board that uses them",
                 gpu.index
             ));
-        } else if board && inactive > 0 && !fused {
+        } else if let Some(expected) = expected.filter(|expected| active < *expected && !is_part) {
+            faults.push(format!(
+                "GPU {}: {active} NVLinks are active, and this product ({}) has {expected}",
+                gpu.index, gpu.product
+            ));
+        } else if board && expected.is_none() && inactive > 0 && !is_part {
             faults.push(format!(
                 "GPU {}: {inactive} of {} NVLinks are inactive on a board that uses all of them",
                 gpu.index,
                 gpu.links.len()
             ));
-        } else if !uniform && product.is_on_nvlink_board() != Some(false) && gpu.active() < most {
+        } else if !uniform && product.is_on_nvlink_board() != Some(false) && active < most {
             faults.push(format!(
-                "GPU {}: {} NVLinks are active where another GPU has {most}",
-                gpu.index,
-                gpu.active()
+                "GPU {}: {active} NVLinks are active where another GPU has {most}",
+                gpu.index
             ));
         }
         let words: Vec<&str> = gpu.product.split([' ', '-']).collect();
@@ -167,6 +340,49 @@ fn faults(gpus: &[GpuLinks]) -> Vec<String> {
         }
     }
     faults
+}
+
+/// A GPU of which the two outputs cannot both be true: the sentence, and the line of each.
+fn contradiction(matrix: &Matrix, links: &Nvlinks) -> Option<(String, String, String)> {
+    let direct =
+        |best: usize, full: usize| matrix.gpus.len() <= DIRECT && best == full / (DIRECT - 1);
+    matrix.gpus.iter().find_map(|row| {
+        let gpu = links.gpus.iter().find(|gpu| gpu.index == row.index)?;
+        if is_cut(gpu, &links.gpus) {
+            return None;
+        }
+        let cells = row.to_gpus.iter().flatten();
+        let cells: Vec<usize> = cells
+            .map(|path| match path {
+                Path::NvLink(links) => usize::from(*links),
+                _ => 0,
+            })
+            .collect();
+        let best = *cells.iter().max()?;
+        let product = product(gpu);
+        let active = gpu.active();
+        // On a board with a switch every active link leads to every peer.
+        let switched = product
+            .links()
+            .filter(|full| !product.is_of_a_mesh() && !direct(best, *full));
+        if best <= active && (best == active || switched.is_none()) {
+            return None;
+        }
+        let shown = match best {
+            0 => "no NVLink to another GPU".to_owned(),
+            best => format!("NV{best}"),
+        };
+        let detail = format!(
+            "GPU {}: the matrix (`topo -m`) shows {shown}, and `nvlink -s` {active} active links: the two contradict each other",
+            gpu.index
+        );
+        let row: Vec<String> = row
+            .to_gpus
+            .iter()
+            .map(|path| path.map_or("X".to_owned(), |path| path.to_string()))
+            .collect();
+        Some((detail, format!("GPU{} {}", gpu.index, row.join(" ")), line(gpu)))
+    })
 }
 
 #[cfg(test)]
@@ -232,6 +448,199 @@ mod tests {
         );
         let slow = sound.replace("26.562", "13.281");
         assert_eq!(with(&matrix("NV18", "NV18"), &slow), Ok(Status::Warn));
+    }
+
+    fn outcomes(topo: &str, links: &str, name: &str, gpus: usize) -> Outcome {
+        let mut query = "index, name\n".to_owned();
+        for index in 0..gpus {
+            query.push_str(&format!("{index}, {name}\n"));
+        }
+        let given = [
+            (&ask::NVIDIA_SMI_TOPO, topo),
+            (&ask::NVIDIA_SMI_NVLINK, links),
+            (&ask::NVIDIA_SMI_QUERY, query.as_str()),
+        ];
+        let given: Vec<_> = given
+            .into_iter()
+            .filter(|(_, text)| !text.is_empty())
+            .collect();
+        outcome(run, &container("decode", &given))
+    }
+
+    fn details(topo: &str, links: &str, name: &str, gpus: usize) -> Vec<String> {
+        match outcomes(topo, links, name, gpus) {
+            Ok(drafts) => drafts
+                .iter()
+                .map(|d| format!("{} {}", d.status, d.detail))
+                .collect(),
+            Err(skip) => vec![format!("{} {}", skip.reason.word(), skip.detail)],
+        }
+    }
+
+    #[test]
+    fn a_loss_that_is_the_same_everywhere_is_seen_against_the_product() {
+        let pairs = |cell: &str, name: &str| details(&matrix(cell, cell), "", name, 3);
+        for (cell, name, expected) in [
+            ("NV18", "NVIDIA H100 80GB HBM3", "ok NV18 between all pairs"),
+            (
+                "NV10",
+                "NVIDIA H100 80GB HBM3",
+                "warn NV10 between all pairs, and this product (NVIDIA H100 80GB HBM3) has 18 NVLinks: the same number \
+                 of links is dead on every GPU",
+            ),
+            (
+                "NV6",
+                "NVIDIA H100 80GB HBM3",
+                "ok NV6 between all pairs, as on a board of 4 GPUs that are joined directly",
+            ),
+            (
+                "NV5",
+                "NVIDIA H100 80GB HBM3",
+                "warn NV5 between all pairs, and this product (NVIDIA H100 80GB HBM3) has 18 NVLinks: the same number \
+                 of links is dead on every GPU",
+            ),
+            ("NV12", "NVIDIA A100-SXM4-80GB", "ok NV12 between all pairs"),
+            (
+                "NV11",
+                "NVIDIA A100-SXM4-80GB",
+                "warn NV11 between all pairs, and this product (NVIDIA A100-SXM4-80GB) has 12 NVLinks: the same number \
+                 of links is dead on every GPU",
+            ),
+            ("NV8", "NVIDIA A800-SXM4-80GB", "ok NV8 between all pairs"),
+            (
+                "NV12",
+                "NVIDIA H100 NVL",
+                "ok NV12 between all pairs, which are cards with bridges",
+            ),
+            (
+                "NV12",
+                "NVIDIA H100",
+                "unresolved NV12 between all pairs; how many NVLinks this product has is not known",
+            ),
+            ("NV18", "NVIDIA L20Z", "ok NV18 between all pairs"),
+            (
+                "NV1",
+                "Tesla V100-SXM2-32GB",
+                "ok NV1 between all pairs, on a board that is a mesh",
+            ),
+        ] {
+            assert_eq!(pairs(cell, name), [expected], "{cell} {name}");
+        }
+        let counted = |name: &str, active: [usize; 2], of: usize| {
+            details("", &links(name, active, of), name, 2)
+        };
+        let board = "NVIDIA H100 80GB HBM3";
+        assert_eq!(
+            counted(board, [10, 10], 18),
+            ["warn GPU 0: 10 NVLinks are active, and this product (NVIDIA H100 80GB HBM3) has 18"]
+        );
+        assert_eq!(
+            counted(board, [10, 10], 10),
+            ["warn GPU 0: 10 NVLinks are active, and this product (NVIDIA H100 80GB HBM3) has 18"]
+        );
+        assert_eq!(
+            counted("NVIDIA A800-SXM4-80GB", [7, 7], 12),
+            ["warn GPU 0: 7 NVLinks are active, and this product (NVIDIA A800-SXM4-80GB) has 8"]
+        );
+        // Two of the eight GPUs of a mesh have links that lead to the others.
+        let mesh = "Tesla V100-SXM2-32GB";
+        let fine = ["ok every NVLink that is used is active on GPU 0, 1"];
+        let v100 = links(mesh, [4, 4], 6).replace("26.562", "25.781");
+        assert_eq!(details("", &v100, mesh, 2), fine);
+        assert_eq!(
+            counted("NVIDIA H100", [10, 10], 18),
+            [
+                "unresolved GPU 0: 10 of 18 links active of 26.562 GB/s (NVIDIA H100): how many of them this product uses is not known"
+            ]
+        );
+    }
+
+    #[test]
+    fn links_that_are_all_inactive_are_never_passed_over() {
+        let list = |name: &str, gpus: usize| {
+            let gpu = |n| {
+                format!(
+                    "GPU {n}: {name} (UUID: GPU-{n}) NVML: Unable to retrieve Nvlink information as all links are inActive\n"
+                )
+            };
+            (0..gpus).map(gpu).collect::<String>()
+        };
+        let seen = |name: &str, gpus: usize| details("", &list(name, gpus), name, gpus);
+        assert_eq!(
+            seen("Quadro RTX 5000", 1),
+            [
+                "ok GPU 0: every NVLink is inactive (Quadro RTX 5000): links of a card are active only where a bridge joins \
+                 it to another"
+            ]
+        );
+        assert_eq!(
+            seen("NVIDIA H100 80GB HBM3", 2),
+            ["warn GPU 0: every NVLink is inactive on a board that uses them"]
+        );
+        for (name, gpus) in [("NVIDIA H100 80GB HBM3", 1), ("NVIDIA GH200 480GB", 2)] {
+            let said = seen(name, gpus);
+            assert!(
+                said[0].starts_with("unresolved GPU 0: every NVLink is inactive"),
+                "{said:?}"
+            );
+        }
+        // As good as inactive.
+        let listed = links("NVIDIA B200", [0, 0], 18);
+        assert_eq!(
+            details("", &listed, "NVIDIA B200", 2),
+            ["warn GPU 0: every NVLink is inactive on a board that uses them"]
+        );
+    }
+
+    #[test]
+    fn a_part_of_the_list_says_nothing_of_the_rest() {
+        let board = "NVIDIA H100 80GB HBM3";
+        let sound = links(board, [18, 18], 18);
+        assert_eq!(
+            details("", &sound, board, 8),
+            ["not-collected NVLinks of 2 of 8 GPUs were read"]
+        );
+        assert_eq!(
+            details(&matrix("NV18", "NV18"), &sound, board, 3),
+            ["ok NV18 between all pairs"]
+        );
+        let cut = sound.split_at(sound.rfind("\t Link 5").unwrap()).0;
+        let broken = ["unparsable the list of NVLinks breaks off at GPU 1"];
+        assert_eq!(details("", cut, board, 2), broken);
+        let cut = sound.split_at(sound.find("\t Link 5").unwrap()).0;
+        let broken = ["unparsable the list of NVLinks breaks off at GPU 0"];
+        assert_eq!(details("", cut, board, 1), broken);
+        let cut = sound.split_at(sound.rfind("\t Link 0").unwrap()).0;
+        let broken = ["unparsable the list of NVLinks breaks off at GPU 1"];
+        assert_eq!(details("", cut, board, 2), broken);
+    }
+
+    #[test]
+    fn two_outputs_that_contradict_each_other_are_named() {
+        let board = "NVIDIA H100 80GB HBM3";
+        let said = |cell: &str, active: usize, of: usize, name: &str| {
+            let drafts = details(
+                &matrix(cell, cell),
+                &links(name, [active, active], of),
+                name,
+                2,
+            );
+            drafts.into_iter().find(|d| d.contains("contradict"))
+        };
+        let expected = "warn GPU 0: the matrix (`topo -m`) shows NV18, and `nvlink -s` 10 active links: the two contradict \
+                        each other";
+        assert_eq!(said("NV18", 10, 18, board).as_deref(), Some(expected));
+        let expected = "warn GPU 0: the matrix (`topo -m`) shows no NVLink to another GPU, and `nvlink -s` 18 active links: \
+                        the two contradict each other";
+        assert_eq!(said("SYS", 18, 18, board).as_deref(), Some(expected));
+        assert!(said("NV10", 18, 18, board).is_some());
+        assert_eq!(said("NV18", 18, 18, board), None);
+        // A third of the links to each of three peers.
+        assert_eq!(said("NV6", 18, 18, board), None);
+        // A bridge to a GPU that is not here.
+        assert_eq!(said("SYS", 12, 18, "NVIDIA H100 PCIe"), None);
+        assert!(said("NV12", 0, 18, "NVIDIA H100 PCIe").is_some());
+        assert_eq!(said("NV1", 6, 6, "Tesla V100-SXM2-32GB"), None);
     }
 
     #[test]

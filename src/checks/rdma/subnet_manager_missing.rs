@@ -5,6 +5,7 @@ use crate::facts::container::rdma::port_line;
 use crate::facts::hca::LinkLayer;
 use crate::observed::Skip;
 use crate::report::SkipReason;
+use std::collections::BTreeSet;
 
 check! {
     /// An InfiniBand port has no local id, or knows no subnet manager.
@@ -17,7 +18,9 @@ check! {
     /// Start or repair the subnet manager of this fabric.
     ///
     /// ## False alarms
-    /// On Ethernet (RoCE) local ids are always 0, also on a bond (`mlx5_bond_0`): those ports are not looked at here.
+    /// On Ethernet (RoCE) local ids are always 0, also on a bond (`mlx5_bond_0`): those ports are not looked at here. Ports
+    /// with different subnet managers are said and are `ok`: a local id counts within one subnet only, and rails that are
+    /// subnets of their own are a usual design.
     ///
     /// ## Sources
     /// Linux `drivers/infiniband/core/sysfs.c` (`lid_show`, `sm_lid_show`).
@@ -72,7 +75,20 @@ fn run(container: &Container<'_>) -> Outcome {
         return Err(Skip::new(SkipReason::NotCollected, detail));
     }
     let lines: Vec<String> = ports.iter().map(line).collect();
-    let detail = "every ACTIVE InfiniBand port has a local id and a subnet manager";
+    // Neither a fault nor proof of two subnets: a local id counts within one subnet only.
+    let managers: BTreeSet<u32> = ports.iter().filter_map(|(_, port)| port.sm_lid).collect();
+    let differ = match managers.len() {
+        0 | 1 => String::new(),
+        _ => {
+            let ids: Vec<String> = managers.iter().map(u32::to_string).collect();
+            format!(
+                "; the managers have the local ids {}, so the ports may be in different subnets (rails), and then only the same rail of a peer is reached",
+                ids.join(", ")
+            )
+        }
+    };
+    let detail =
+        format!("every ACTIVE InfiniBand port has a local id and a subnet manager{differ}");
     let seen = devices.evidence(lines.iter().map(String::as_str));
     Ok(vec![Draft::ok(detail).with([seen])])
 }
@@ -80,7 +96,7 @@ fn run(container: &Container<'_>) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checks::testing::{NOTHING, hca, verdict};
+    use crate::checks::testing::{NOTHING, container, hca, hcas, outcome, verdict};
     use crate::report::Status;
 
     #[test]
@@ -101,5 +117,21 @@ mod tests {
             Err(Skip::not_applicable())
         );
         assert!(verdict(run, "decode", NOTHING).is_err());
+    }
+
+    #[test]
+    fn two_subnet_managers_are_said_and_no_fault() {
+        let answers = hcas(&["4: ACTIVE", "4: ACTIVE"]);
+        let mut other = answers.clone();
+        for (_, text) in &mut other {
+            *text = text.replacen("sm_lid: 0x1", "sm_lid: 0x7", 1);
+        }
+        let detail = |answers: &_| {
+            let drafts = outcome(run, &container("decode", answers)).unwrap();
+            assert_eq!(drafts[0].status, Status::Ok);
+            drafts[0].detail.clone()
+        };
+        assert!(!detail(&answers).contains("rails"));
+        assert!(detail(&other).contains("the managers have the local ids 1, 7,"));
     }
 }

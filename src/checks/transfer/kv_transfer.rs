@@ -2,7 +2,7 @@ use crate::check;
 use crate::checks::declare::{Draft, Outcome};
 use crate::facts::pair::PairFacts;
 use crate::observed::Skip;
-use crate::report::{Evidence, EvidenceSource, Status};
+use crate::report::{Evidence, EvidenceSource, KV_PATH, Status};
 use crate::sanitise;
 
 check! {
@@ -45,6 +45,10 @@ fn run(pair: &PairFacts) -> Outcome {
             .next()
             .unwrap_or_default();
         draft = draft.headline(sanitise::line(clause, 120));
+        if !pair.wrong_bytes {
+            // An end that cannot use RDMA is why its transfers go elsewhere.
+            draft = draft.follows(KV_PATH);
+        }
     }
     Ok(vec![draft])
 }
@@ -91,6 +95,7 @@ mod tests {
             detail: "Works, wrong lane: 64 MiB went over tcp/eth0".into(),
             fix: Some("request rdma/ib".into()),
             proven: status == Status::Ok,
+            wrong_bytes: false,
             reason,
             lane: "tcp/eth0".into(),
             write_gbytes: None,

@@ -86,9 +86,32 @@ const PCIE_CARDS: &[&str] = &[
 
 /// Words of product names of GPUs on a board that joins them by NVLink or NVSwitch.
 const BOARDS: &[&str] = &[
-    "SXM2", "SXM3", "SXM4", "SXM5", "HBM3", "HBM3e", "H20", "H200", "H800", "B200", "B300",
-    "GB200", "GB300",
+    "SXM", "SXM2", "SXM3", "SXM4", "SXM5", "SXM6", "HBM3", "HBM3e", "H20", "H200", "H800", "B200",
+    "B300", "GB200", "GB300",
 ];
+
+/// A Grace Hopper module: alone, or one of two that are joined by its links. The name does not say which.
+const ALONE_OR_JOINED: &[&str] = &["GH200"];
+
+/// NVLinks of one GPU on a board, by a word of its product name. V100, A100, H100 and Blackwell: the white papers of
+/// these architectures; H20, A800, H800: captured matrices, `NV18` and `NV8` between all pairs (sgl-project/sglang#5376,
+/// #6171).
+const LINKS: &[(&str, usize)] = &[
+    ("V100", 6),
+    ("A100", 12),
+    ("A800", 8),
+    ("H100", 18),
+    ("H200", 18),
+    ("H20", 18),
+    ("H800", 8),
+    ("B200", 18),
+    ("B300", 18),
+    ("GB200", 18),
+    ("GB300", 18),
+];
+
+/// No product has more NVLinks than this.
+pub const MOST_LINKS: usize = 18;
 
 impl Gpu {
     fn has_word(&self, words: &[&str]) -> bool {
@@ -101,8 +124,21 @@ impl Gpu {
         if self.has_word(PCIE_CARDS) {
             Some(false)
         } else {
-            self.has_word(BOARDS).then_some(true)
+            (self.has_word(BOARDS) && !self.has_word(ALONE_OR_JOINED)).then_some(true)
         }
+    }
+
+    /// How many NVLinks this product has; `None` for cards, where bridges decide, and where the name does not say.
+    pub fn links(&self) -> Option<usize> {
+        let known = LINKS.iter().find(|(word, _)| self.has_word(&[word]));
+        known
+            .filter(|_| self.is_on_nvlink_board() == Some(true))
+            .map(|(_, links)| *links)
+    }
+
+    /// On boards of this product each GPU is joined to some of the others directly, by one or two links.
+    pub fn is_of_a_mesh(&self) -> bool {
+        self.has_word(&["V100", "P100"])
     }
 
     /// NVLink of these reaches beyond the node.
@@ -381,13 +417,49 @@ mod tests {
             ("NVIDIA B200", Some(true)),
             ("NVIDIA L20", Some(false)),
             ("NVIDIA A40", Some(false)),
+            ("NVIDIA GH200 144G HBM3e", None),
             ("", None),
         ] {
-            let gpu = Gpu {
-                name: name.to_owned(),
-                bus_id: None,
-            };
-            assert_eq!(gpu.is_on_nvlink_board(), board, "{name}");
+            assert_eq!(named(name).is_on_nvlink_board(), board, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_number_of_links_is_known_for_boards_only() {
+        for (name, links) in [
+            ("Tesla V100-SXM2-32GB", Some(6)),
+            ("NVIDIA A100-SXM4-80GB", Some(12)),
+            ("NVIDIA A100-SXM-64GB", Some(12)),
+            ("NVIDIA A800-SXM4-80GB", Some(8)),
+            ("NVIDIA H100 80GB HBM3", Some(18)),
+            ("NVIDIA H20", Some(18)),
+            ("NVIDIA H20-3e", Some(18)),
+            ("NVIDIA H200", Some(18)),
+            ("NVIDIA H800", Some(8)),
+            ("NVIDIA B200", Some(18)),
+            ("NVIDIA B300 SXM6 AC", Some(18)),
+            ("NVIDIA GB200", Some(18)),
+            ("NVIDIA GB300", Some(18)),
+            // A card, or not known to be on a board.
+            ("NVIDIA A100 80GB PCIe", None),
+            ("NVIDIA H100 PCIe", None),
+            ("NVIDIA H100 NVL", None),
+            ("NVIDIA H200 NVL", None),
+            ("NVIDIA H800 PCIe", None),
+            ("Tesla V100-PCIE-16GB", None),
+            ("NVIDIA H100", None),
+            ("NVIDIA GH200 480GB", None),
+            ("NVIDIA L20Z", None),
+            ("", None),
+        ] {
+            assert_eq!(named(name).links(), links, "{name}");
+        }
+    }
+
+    fn named(name: &str) -> Gpu {
+        Gpu {
+            name: name.to_owned(),
+            bus_id: None,
         }
     }
 }
