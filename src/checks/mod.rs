@@ -9,6 +9,7 @@ mod roce;
 pub mod scope;
 #[cfg(test)]
 pub(crate) mod testing;
+pub(crate) mod words;
 
 use crate::facts::pair::PairFacts;
 use crate::manifest::Inventory;
@@ -33,7 +34,7 @@ macro_rules! checks {
 checks! {
     node::{ target },
     transfer::{ kv_transfer },
-    rdma::{ device_not_granted, ib_devices, ib_link, ibv_devinfo, port_not_ready, port_without_link, rate_degraded, subnet_manager_missing, roce_address_missing, gid_index_unusable, selected_nic_unusable, nic_far_from_gpu, mixed_fabrics, software_rdma, mtu_differs, port_errors, pcie_limits_nic, kernel_log_faults },
+    rdma::{ device_not_granted, ib_devices, ib_link, ibv_devinfo, port_not_ready, port_without_link, rate_degraded, subnet_manager_missing, roce_address_missing, gid_index_unusable, selected_nic_unusable, nic_far_from_gpu, mixed_fabrics, software_rdma, mtu_differs, port_errors, pcie_limits_nic, kernel_log_faults, pasted_outputs_differ },
     gpu::{
         gpudirect_peermem,
         gpu_topology,
@@ -230,6 +231,7 @@ fn finish(
         }),
         minor: draft.minor,
         follows: draft.follows,
+        inputs: draft.inputs,
     }
 }
 
