@@ -145,6 +145,39 @@ async fn a_file_of_the_wrong_kind_is_an_error_and_no_reading() {
     }
 }
 
+#[tokio::test]
+async fn what_is_skipped_names_the_output_that_answers_it() {
+    let dir = TempDir::new().unwrap();
+    let limit = format!("ulimit={}", file(&dir, "ulimit", b"unlimited\n"));
+    let report = run(&["--input", &limit]).await.report();
+    let detail = |name: &str| {
+        let checks = report["checks"].as_array().unwrap();
+        let check = checks.iter().find(|c| c["name"] == name).unwrap();
+        check["detail"].as_str().unwrap().to_owned()
+    };
+    for (name, input) in [
+        ("ib-link", "--input ibv-devinfo=FILE"),
+        ("gpu-topology", "--input smi-q=FILE"),
+        ("live-variable", "--input env=FILE"),
+        ("ucx-without-cuda", "--input ucx-info-devices=FILE"),
+        ("gpudirect-peermem", "--input lsmod=FILE"),
+    ] {
+        assert!(detail(name).contains(input), "{name}: {}", detail(name));
+    }
+    let text = run(&["-o", "text", "--input", &limit]).await.stdout;
+    assert!(
+        !text.contains("not read by this command") && !text.contains("/sys/class"),
+        "{text}"
+    );
+    assert!(
+        text.contains("memlock-limited: RLIMIT_MEMLOCK of the shell that printed it is unlimited")
+    );
+    assert!(
+        text.contains("need more than was pasted: add --input"),
+        "{text}"
+    );
+}
+
 #[cfg(unix)]
 #[tokio::test]
 async fn standard_input_holds_one_output_and_a_named_pipe_is_not_waited_for() {
