@@ -564,6 +564,13 @@ pub fn paste_names() -> impl Iterator<Item = &'static str> {
         .chain([IBSTAT.id, IBV_DEVINFO.id])
 }
 
+/// The id of the ask that is shown as this; where there is none, the same words.
+pub fn id_of(shown_as: &str) -> &str {
+    let mut asks = ALL.iter().chain(PASTED).chain(TOLD);
+    asks.find(|ask| ask.shown_as == shown_as)
+        .map_or(shown_as, |ask| ask.id)
+}
+
 /// The ask with this id.
 pub fn by_id(id: &str) -> Option<&'static Ask> {
     ALL.iter().copied().find(|ask| ask.id == id)

@@ -13,8 +13,11 @@ use std::collections::BTreeSet;
 
 /// The context of a container. What was not read stays unknown.
 pub(super) fn context(place: &Place, facts: &Facts) -> Context {
-    let usable = facts.rdma.usable_ports();
-    let nics = facts.rdma.own_ports().ok().map(nics);
+    let own = facts.rdma.own_ports().ok();
+    // That pasted outputs show ports does not say that they are the worker's; that they show none does.
+    let own = own.filter(|ports| ports.is_empty() || !facts.rdma.judges_all());
+    let usable = own.as_ref().and_then(|_| facts.rdma.usable_ports().ok());
+    let nics = own.map(nics);
     let gpus = gpus(facts);
     Context {
         nixl: facts.software.nixl().as_ref().and_then(version),
@@ -36,7 +39,7 @@ pub(super) fn context(place: &Place, facts: &Facts) -> Context {
             .usable()
             .ok()
             .map(|names| names.into_iter().collect()),
-        gids: usable.ok().and_then(|ports| gids(facts, ports)),
+        gids: usable.and_then(|ports| gids(facts, ports)),
         peermem: match facts.host.peer_memory() {
             Ok((found, _)) => Tri::from(!found.is_empty()),
             Err(_) => Tri::Unknown,

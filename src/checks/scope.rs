@@ -1,6 +1,6 @@
 //! What a check sees: the facts of its scope, and the questions many checks ask of them.
 
-use super::declare::{Draft, Outcome};
+use super::declare::{Check, Draft, Outcome, Subsystem};
 use crate::checks::live;
 use crate::facts::container::Facts;
 use crate::facts::container::process::Whose;
@@ -66,6 +66,28 @@ impl<'a> Container<'a> {
     /// The container serves whole requests: no KV leaves it.
     pub fn is_aggregated(&self) -> bool {
         self.place.role.as_deref() == Some("agg")
+    }
+
+    /// No output that another one contradicts shows that RDMA is right: they may be of two places. A fault in one of them
+    /// stays a fault.
+    pub fn doubted(&self, check: &Check, outcome: Outcome) -> Outcome {
+        let Some(conflict) = self.facts.rdma.conflicts.first() else {
+            return outcome;
+        };
+        if check.subsystem != Subsystem::Rdma {
+            return outcome;
+        }
+        let doubt = |draft: Draft| match draft.status {
+            Status::Ok => Draft::skipped(Skip::new(
+                SkipReason::Unparsable,
+                format!(
+                    "{}, if the pasted outputs were of one place; {} and {} contradict each other",
+                    draft.detail, conflict.one.0.shown_as, conflict.other.0.shown_as
+                ),
+            )),
+            _ => draft,
+        };
+        outcome.map(|drafts| drafts.into_iter().map(doubt).collect())
     }
 
     /// Which ports are judged, for a sentence: `3 of 4 ports that the container may open`.

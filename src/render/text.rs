@@ -2,6 +2,7 @@
 //!
 //! Words carry the status and colour only supports them, so the text can be pasted into a ticket.
 
+use crate::ask;
 use crate::report::{
     Evidence, Finding, Fix, PairReport, Report, SkipReason, Status, Trust, WorkloadReport,
 };
@@ -296,7 +297,11 @@ fn excerpt(out: &mut String, evidence: &Evidence, status: Status, width: usize) 
         Level::WARNING
     };
     let (Some(path), Some(line)) = (&evidence.path, evidence.line) else {
-        let _ = writeln!(out, "      {}", evidence.ask.as_deref().unwrap_or_default());
+        let read = evidence.ask.as_deref().unwrap_or_default();
+        // A list of files that is wider than the screen is better named by its id.
+        let fits = read.chars().count() + 6 <= width;
+        let read = if fits { read } else { ask::id_of(read) };
+        hanging(out, read, "      ", "      ", width);
         for line in evidence.excerpt.lines() {
             quoted(out, line, width);
         }

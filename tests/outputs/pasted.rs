@@ -348,6 +348,55 @@ fn gid_tables_modules_and_transports_are_judged_alone() {
 }
 
 #[test]
+fn no_list_makes_a_variable_right_or_wrong_by_ports_whose_state_or_grant_is_not_known() {
+    let env = (
+        "env",
+        "UCX_NET_DEVICES=mlx5_0:1\nUCX_TLS=rc,cuda_copy\nNCCL_IB_HCA=mlx5_0\n",
+    );
+    let ibstat = ca("mlx5_0", "Active", "LinkUp", "InfiniBand", 1);
+    let alone = verdicts(&[env]);
+    for (name, text) in [
+        ("ibdev2netdev", "mlx5_0 port 1 ==> ib0 (Down)\n"),
+        (
+            "show_gids",
+            "mlx5_0\t1\t3\t0000:0000:0000:0000:0000:ffff:0a00:0001\t10.0.0.1\tv2\teth0\n",
+        ),
+        ("ibstat", &ibstat),
+    ] {
+        let mut both = verdicts(&[env, (name, text)]);
+        both.retain(|said| said.contains("env:"));
+        assert_eq!(both, alone, "{name}");
+    }
+}
+
+#[test]
+fn outputs_that_contradict_each_other_prove_nothing() {
+    let here = ca("mlx5_0", "Active", "LinkUp", "InfiniBand", 1);
+    let both = here.clone() + &ca("mlx5_1", "Active", "LinkUp", "InfiniBand", 1);
+    let devinfo = |state: &str| {
+        format!(
+            "hca_id:\tmlx5_0\n\ttransport:\tInfiniBand (0)\n\tvendor_id:\t0x02c9\n\t\tport:\t1\n\
+             \t\t\tstate:\t{state}\n\t\t\tlink_layer:\tInfiniBand\n"
+        )
+    };
+    for (ibstat, devinfo) in [
+        (&here, devinfo("PORT_DOWN (1)")),
+        (&both, devinfo("PORT_ACTIVE (4)")),
+        (&here, "No IB devices found\n".to_owned()),
+    ] {
+        let findings = findings(&[("ibstat", ibstat), ("ibv_devinfo", &devinfo)]);
+        let differ = findings.iter().find(|f| f.id == "RDMA019").unwrap();
+        assert_eq!(differ.status, Status::Warn);
+        for source in ["ibstat shows", "ibv_devinfo shows"] {
+            assert!(differ.detail.contains(source), "{}", differ.detail);
+        }
+        for finding in findings.iter().filter(|f| f.id.starts_with("RDMA")) {
+            assert_ne!(finding.status, Status::Ok, "{}", finding.detail);
+        }
+    }
+}
+
+#[test]
 fn outputs_complete_each_other() {
     let ibstat = "CA 'mlx5_0'\n\tCA type: MT4129\n\tNumber of ports: 1\n\tPort 1:\n\t\tState: Active\n\
                   \t\tPhysical state: LinkUp\n\t\tRate: 400\n\t\tBase lid: 5\n\t\tSM lid: 1\n\t\tLink layer: InfiniBand\n";

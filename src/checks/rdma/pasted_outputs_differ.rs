@@ -1,6 +1,9 @@
+use crate::ask::Ask;
 use crate::check;
 use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
+use crate::checks::words::listed;
+use crate::facts::container::rdma::Conflict;
 use crate::observed::Skip;
 use crate::snapshot::evidence;
 
@@ -32,19 +35,47 @@ fn run(container: &Container<'_>) -> Outcome {
     if conflicts.is_empty() {
         return Err(Skip::not_applicable());
     }
+    // Each two outputs once, in the order of the first contradiction.
+    let mut pairs: Vec<Vec<&Conflict>> = Vec::new();
+    for conflict in conflicts {
+        match pairs
+            .iter_mut()
+            .find(|pair| pair[0].asks() == conflict.asks())
+        {
+            Some(pair) => pair.push(conflict),
+            None => pairs.push(vec![conflict]),
+        }
+    }
     let fix = "print all outputs in the same container at the same time, and paste them again";
-    let drafts = conflicts.iter().map(|conflict| {
-        let (one, said) = &conflict.one;
-        let (other, contrary) = &conflict.other;
+    let drafts = pairs.into_iter().map(|pair| {
+        let said: Vec<String> = pair
+            .iter()
+            .map(|conflict| {
+                let ((one, said), (other, contrary)) = (&conflict.one, &conflict.other);
+                format!(
+                    "{} shows {said}, and {} shows {contrary}",
+                    one.shown_as, other.shown_as
+                )
+            })
+            .collect();
+        let said: Vec<&str> = said.iter().map(String::as_str).collect();
+        let (one, other) = (pair[0].one.0, pair[0].other.0);
         let detail = format!(
-            "{} shows {said}, and {} shows {contrary}: they are not of one place and time, or a copy is cut",
-            one.shown_as, other.shown_as
+            "{}: they are not of one place and time, or a copy is cut",
+            listed(&said)
         );
-        let seen = [
-            evidence(one, [said.as_str()]),
-            evidence(other, [contrary.as_str()]),
-        ];
-        Draft::warn(detail).with(seen).fix(fix)
+        let lines = |ask: &Ask| -> Vec<&str> {
+            pair.iter()
+                .flat_map(|conflict| [&conflict.one, &conflict.other])
+                .filter(|(by, _)| by.id == ask.id)
+                .map(|(_, line)| line.as_str())
+                .collect()
+        };
+        let seen = [evidence(one, lines(one)), evidence(other, lines(other))];
+        Draft::warn(detail).with(seen).fix(fix).headline(format!(
+            "{} and {} contradict each other",
+            one.shown_as, other.shown_as
+        ))
     });
     Ok(drafts.collect())
 }
@@ -109,6 +140,7 @@ mod tests {
             ),
         ] {
             let said = details(&answers);
+            // One finding for each two outputs, whatever they differ in.
             let expected = usize::from(!words.is_empty());
             assert_eq!(said.len(), expected, "{words}: {said:?}");
             assert!(

@@ -55,6 +55,13 @@ pub struct Conflict {
     pub other: (&'static Ask, String),
 }
 
+impl Conflict {
+    /// The two outputs, whoever is named first.
+    pub fn asks(&self) -> BTreeSet<&'static str> {
+        [self.one.0.id, self.other.0.id].into()
+    }
+}
+
 /// One device, from all sources together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Device {
