@@ -23,6 +23,17 @@ pub struct Ask {
     pub why: &'static str,
 }
 
+impl Ask {
+    /// What is read, in a few words: as a person would write it, or the id where that is long.
+    pub fn short(&self) -> &'static str {
+        if self.shown_as.len() <= 32 {
+            self.shown_as
+        } else {
+            self.id
+        }
+    }
+}
+
 /// How an ask is read. All of it is constant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -540,6 +551,25 @@ pub fn for_paste(name: &str) -> Option<&'static Ask> {
         })
 }
 
+/// Whether people paste this in the form that the probe answers in. They do not: of the query of nvidia-smi they paste all.
+const NOBODY_PASTES: &[&Ask] = &[&NVIDIA_SMI_FABRIC, &NVIDIA_SMI_QUERY, &STATUS, &LIMITS];
+
+/// The name by which a person hands in what this asks for; `None` where it is no output of a tool.
+pub fn paste_word(ask: &Ask) -> Option<&'static str> {
+    if NOBODY_PASTES.iter().any(|other| other.id == ask.id) {
+        return None;
+    }
+    PASTED
+        .iter()
+        .chain([&&IBSTAT, &&IBV_DEVINFO])
+        .find(|pasted| pasted.id == ask.id)
+        .map(|pasted| pasted.id)
+        .or_else(|| {
+            let named = PASTE_NAMES.iter().find(|(_, named)| named.id == ask.id);
+            named.map(|(word, _)| *word)
+        })
+}
+
 /// The short words for pasted outputs, for error messages.
 pub fn paste_names() -> impl Iterator<Item = &'static str> {
     PASTE_NAMES
@@ -547,6 +577,13 @@ pub fn paste_names() -> impl Iterator<Item = &'static str> {
         .map(|(word, _)| *word)
         .chain(PASTED.iter().map(|ask| ask.id))
         .chain([IBSTAT.id, IBV_DEVINFO.id])
+}
+
+/// The id of the ask that is shown as this; where there is none, the same words.
+pub fn id_of(shown_as: &str) -> &str {
+    let mut asks = ALL.iter().chain(PASTED).chain(TOLD);
+    asks.find(|ask| ask.shown_as == shown_as)
+        .map_or(shown_as, |ask| ask.id)
 }
 
 /// The ask with this id.

@@ -4,6 +4,7 @@
 
 use crate::ask;
 use crate::catalogue;
+use crate::facts::paste;
 use crate::observed::Skip;
 use crate::probe::script::{Options, Script};
 use crate::probe::{frames, local};
@@ -12,7 +13,7 @@ use crate::sanitise;
 use crate::snapshot::{Answer, CUT, Place, Snapshot};
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
-use std::io::Read;
+use std::io::{IsTerminal, Read};
 use std::path::Path;
 use std::time::Duration;
 
@@ -54,14 +55,22 @@ pub fn host(deadline: Duration) -> Snapshot {
     judged(Place::host(name), answers, &run.lost, "this machine")
 }
 
-/// Outputs that were pasted: `NAME=FILE` pairs. They come from one machine that is not at hand.
+/// Outputs that were pasted: `NAME=FILE` pairs, with `-` for standard input. They come from one machine that is not at hand.
 ///
 /// # Errors
 /// One for each file that cannot be read or name that is not known; the others are judged.
 pub fn pasted(inputs: &[(String, std::path::PathBuf)]) -> (Snapshot, Vec<InputError>) {
     let mut answers = BTreeMap::new();
     let mut errors = Vec::new();
+    let mut piped = false;
     for (name, path) in inputs {
+        if path.as_os_str() == "-" && std::mem::replace(&mut piped, true) {
+            errors.push(InputError {
+                object: sanitise::line(name, 100),
+                message: "standard input holds one output: name the others as files".to_owned(),
+            });
+            continue;
+        }
         let Some(ask) = ask::for_paste(name) else {
             let known: Vec<&str> = ask::paste_names().collect();
             errors.push(InputError {
@@ -80,10 +89,13 @@ pub fn pasted(inputs: &[(String, std::path::PathBuf)]) -> (Snapshot, Vec<InputEr
                     ask.shown_as
                 )
             }
-            Ok(text) => {
-                answers.insert(ask.id.to_owned(), Answer::Text(text));
-                continue;
-            }
+            Ok(text) => match paste::refuse(ask, &text) {
+                Some(message) => message,
+                None => {
+                    answers.insert(ask.id.to_owned(), Answer::Text(text));
+                    continue;
+                }
+            },
             Err(message) => message,
         };
         errors.push(InputError {
@@ -94,17 +106,35 @@ pub fn pasted(inputs: &[(String, std::path::PathBuf)]) -> (Snapshot, Vec<InputEr
     withhold(&mut answers);
     (
         Snapshot {
-            place: Place::host("pasted outputs"),
+            place: Place::pasted(),
             answers,
         },
         errors,
     )
 }
 
+/// `-` is standard input. A pipe that a shell opened for its command (`<(..)`) has a writer; one in the file system may wait
+/// for ever, and a device may never end.
 fn read_pasted(path: &Path) -> Result<String, String> {
-    let file = std::fs::File::open(path).map_err(|e| format!("cannot be read: {e}"))?;
+    let cannot = |e: std::io::Error| format!("cannot be read: {e}");
+    if path.as_os_str() == "-" {
+        if std::io::stdin().is_terminal() {
+            return Err("standard input is the terminal: pipe an output into it".to_owned());
+        }
+        return bounded(std::io::stdin().lock());
+    }
+    let opened = ["/dev/fd", "/dev/stdin", "/proc"];
+    let kind = std::fs::metadata(path).map_err(cannot)?;
+    if !kind.is_file() && !kind.is_dir() && !opened.iter().any(|at| path.starts_with(at)) {
+        return Err("is no regular file and was not read: pipe its content to NAME=-".to_owned());
+    }
+    bounded(std::fs::File::open(path).map_err(cannot)?)
+}
+
+fn bounded(input: impl Read) -> Result<String, String> {
     let mut bytes = Vec::new();
-    file.take(PASTE_LIMIT + 1)
+    input
+        .take(PASTE_LIMIT + 1)
         .read_to_end(&mut bytes)
         .map_err(|e| format!("cannot be read: {e}"))?;
     if bytes.len() as u64 > PASTE_LIMIT {

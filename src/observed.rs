@@ -40,6 +40,8 @@ pub struct Skip {
     pub reason: SkipReason,
     /// What was not seen, in words, and where it can be seen.
     pub detail: String,
+    /// Pasted outputs that would answer it, by the names that `--input` takes.
+    pub inputs: Vec<&'static str>,
 }
 
 impl Skip {
@@ -48,6 +50,24 @@ impl Skip {
         Self {
             reason,
             detail: detail.into(),
+            inputs: Vec::new(),
+        }
+    }
+
+    /// None of these outputs was pasted, and each of them would answer.
+    pub fn not_pasted(inputs: impl IntoIterator<Item = &'static str>) -> Self {
+        let inputs: Vec<&'static str> = inputs.into_iter().collect();
+        let detail = match inputs.as_slice() {
+            [] => "nothing that answers this was pasted".to_owned(),
+            [one] => format!("no {one} was pasted (--input {one}=FILE)"),
+            [first, ..] => format!(
+                "none of {} was pasted, and one answers this (--input {first}=FILE)",
+                inputs.join(", ")
+            ),
+        };
+        Self {
+            inputs,
+            ..Self::new(SkipReason::NotCollected, detail)
         }
     }
 

@@ -1,10 +1,11 @@
 //! The raw, already filtered answers of one container. Recorded snapshots replace a real machine in every test.
 
-use crate::ask::Ask;
+use crate::ask::{self, Ask};
 use crate::observed::Skip;
 use crate::pair::PairFacts;
 use crate::report::{Evidence, EvidenceSource, InputError, Note, SkipReason};
 use crate::sanitise;
+use crate::target::PASTED;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -43,6 +44,8 @@ pub enum PlaceKind {
     Pod,
     /// The machine, or the container, that the tool itself runs on.
     Host,
+    /// Outputs that a person pasted: those of a worker that moves KV, as far as anybody said.
+    Pasted,
 }
 
 impl PlaceKind {
@@ -63,6 +66,16 @@ impl Place {
             container,
             node,
             role,
+        }
+    }
+}
+
+impl Place {
+    /// Outputs that a person pasted.
+    pub fn pasted() -> Self {
+        Self {
+            kind: PlaceKind::Pasted,
+            ..Self::host(PASTED)
         }
     }
 }
@@ -226,10 +239,25 @@ impl Snapshot {
         self.raw(ask).ok().and_then(exit_code)
     }
 
+    /// The answers are outputs that a person pasted.
+    pub fn is_pasted(&self) -> bool {
+        self.place.kind == PlaceKind::Pasted
+    }
+
     fn raw(&self, ask: &Ask) -> Result<&str, Skip> {
         match self.answers.get(ask.id) {
             Some(Answer::Text(text)) => Ok(text),
             Some(Answer::Missing { reason, detail }) => Err(Skip::new(*reason, detail.clone())),
+            None if self.is_pasted() => Err(match ask::paste_word(ask) {
+                Some(word) => Skip::not_pasted([word]),
+                None => Skip::new(
+                    SkipReason::NotCollected,
+                    format!(
+                        "{} is only read on the machine or in the pod itself",
+                        ask.short()
+                    ),
+                ),
+            }),
             None => {
                 let detail = format!("{} was not read in {}", ask.shown_as, self.place.pod);
                 Err(Skip::new(SkipReason::NotCollected, detail))
@@ -273,6 +301,23 @@ mod tests {
     }
 
     #[test]
+    fn what_was_not_pasted_is_named_as_a_person_would_hand_it_in() {
+        let snapshot = Snapshot {
+            place: Place::pasted(),
+            answers: BTreeMap::new(),
+        };
+        let detail = |ask: &Ask| snapshot.text(ask).unwrap_err().detail;
+        assert_eq!(
+            detail(&ask::IBSTAT),
+            "no ibstat was pasted (--input ibstat=FILE)"
+        );
+        assert_eq!(
+            detail(&ask::RDMA_PORTS),
+            "rdma-ports is only read on the machine or in the pod itself"
+        );
+    }
+
+    #[test]
     fn a_recording_of_the_first_format_stays_readable() {
         let place: Place = serde_json::from_str(r#"{"workload":null,"namespace":"ns","pod":"p","container":"main","node":null,"role":"decode"}"#).unwrap();
         assert_eq!(place.kind, PlaceKind::Pod);
@@ -280,5 +325,7 @@ mod tests {
             serde_json::to_string(&Place::host("h")).unwrap(),
             r#"{"kind":"host","pod":"h"}"#
         );
+        let pasted = serde_json::to_string(&Place::pasted()).unwrap();
+        assert_eq!(pasted, r#"{"kind":"pasted","pod":"pasted outputs"}"#);
     }
 }

@@ -7,6 +7,9 @@ use crate::snapshot::{Place, PlaceKind};
 use serde::Serialize;
 use std::fmt;
 
+/// Name of the place of pasted outputs. No host is called so.
+pub const PASTED: &str = "pasted outputs";
+
 /// What kind of object a [`Target`] is. The order is the order of a report: inputs, then whole workloads, then their
 /// parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -88,13 +91,18 @@ impl Target {
             workload: place.workload.clone(),
             kind: match place.kind {
                 PlaceKind::Pod => TargetKind::Pod,
-                PlaceKind::Host => TargetKind::Host,
+                PlaceKind::Host | PlaceKind::Pasted => TargetKind::Host,
             },
             position: 0,
             name: place.pod.clone(),
             namespace: place.namespace.clone(),
             role: place.role.clone(),
         }
+    }
+
+    /// Outputs that a person pasted, and no machine that was read.
+    pub fn is_pasted(&self) -> bool {
+        self.kind == TargetKind::Host && self.name == PASTED
     }
 
     /// Two ends between which a transfer was made.

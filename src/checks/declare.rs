@@ -32,6 +32,8 @@ pub struct Draft {
     pub minor: bool,
     /// Names of findings on the same object that say the same thing better, when they are at least as bad.
     pub follows: Vec<String>,
+    /// Pasted outputs that would answer what was skipped.
+    pub inputs: Vec<&'static str>,
 }
 
 impl Draft {
@@ -50,6 +52,7 @@ impl Draft {
             headline: None,
             minor: false,
             follows: Vec::new(),
+            inputs: Vec::new(),
         }
     }
 
@@ -72,6 +75,7 @@ impl Draft {
     pub fn skipped(skip: Skip) -> Self {
         Self {
             reason: Some(skip.reason),
+            inputs: skip.inputs,
             ..Self::new(Status::Skipped, skip.detail)
         }
     }

@@ -13,8 +13,10 @@ use std::collections::BTreeSet;
 
 /// The context of a container. What was not read stays unknown.
 pub(super) fn context(place: &Place, facts: &Facts) -> Context {
-    let ports = facts.rdma.own_ports();
-    let nics = ports.clone().ok().map(|ports| nics(ports, true));
+    let own = facts.rdma.own_ports().ok();
+    // That pasted outputs show ports does not say that they are the worker's; that they show none does.
+    let own = own.filter(|ports| ports.is_empty() || !facts.rdma.judges_all());
+    let nics = own.clone().map(|ports| nics(ports, true));
     let gpus = gpus(facts);
     Context {
         nixl: facts.software.nixl().as_ref().and_then(version),
@@ -36,9 +38,7 @@ pub(super) fn context(place: &Place, facts: &Facts) -> Context {
             .usable()
             .ok()
             .map(|names| names.into_iter().collect()),
-        gids: ports
-            .ok()
-            .and_then(|ports| gids(facts, carrying(&ports, true))),
+        gids: own.and_then(|ports| gids(facts, carrying(&ports, true))),
         peermem: match facts.host.peer_memory() {
             Ok((found, _)) => Tri::from(!found.is_empty()),
             Err(_) => Tri::Unknown,

@@ -9,6 +9,7 @@ mod roce;
 pub mod scope;
 #[cfg(test)]
 pub(crate) mod testing;
+pub(crate) mod words;
 
 use crate::facts::pair::PairFacts;
 use crate::manifest::Inventory;
@@ -37,7 +38,7 @@ checks! {
     node::{ target },
     deployment::{ role_missing },
     transfer::{ kv_transfer },
-    rdma::{ device_not_granted, ib_devices, ib_link, ibv_devinfo, port_not_ready, port_without_link, rate_degraded, subnet_manager_missing, roce_address_missing, gid_index_unusable, selected_nic_unusable, nic_far_from_gpu, mixed_fabrics, software_rdma, mtu_differs, port_errors, pcie_limits_nic, kernel_log_faults },
+    rdma::{ device_not_granted, ib_devices, ib_link, ibv_devinfo, port_not_ready, port_without_link, rate_degraded, subnet_manager_missing, roce_address_missing, gid_index_unusable, selected_nic_unusable, nic_far_from_gpu, mixed_fabrics, software_rdma, mtu_differs, port_errors, pcie_limits_nic, kernel_log_faults, pasted_outputs_differ },
     gpu::{
         gpudirect_peermem,
         gpu_topology,
@@ -228,7 +229,8 @@ pub fn run_on(subject: &Subject<'_>) -> Vec<Finding> {
             }
             Run::Container(run) => {
                 for (target, container) in &containers {
-                    record(check, order, target, None, run(container));
+                    let outcome = container.doubted(check, run(container));
+                    record(check, order, target, None, outcome);
                 }
             }
         }
@@ -303,6 +305,7 @@ fn finish(
         }),
         minor: draft.minor,
         follows: draft.follows,
+        inputs: draft.inputs,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::facts::container::Facts;
 use crate::facts::container::rdma::Device;
-use crate::facts::hca::{Gid, GidKind, LinkLayer, Port};
+use crate::facts::hca::{Gid, GidKind, LinkLayer, Port, PortState};
 use crate::observed::Skip;
 use crate::report::SkipReason;
 use std::net::IpAddr;
@@ -45,9 +45,15 @@ impl Reach {
     }
 }
 
-/// ACTIVE RoCE ports that the container may open.
+/// ACTIVE RoCE ports that the container may open. Of pasted GID tables also those whose state nobody pasted.
 pub(crate) fn ports(facts: &Facts) -> Result<Vec<(&Device, &Port)>, Skip> {
-    let mut ports = facts.rdma.usable_ports()?;
+    let mut ports = if facts.rdma.judges_all() {
+        let mut ports = facts.rdma.own_ports()?;
+        ports.retain(|(_, port)| matches!(port.state, None | Some(PortState::Active)));
+        ports
+    } else {
+        facts.rdma.usable_ports()?
+    };
     ports.retain(|(device, port)| port.link_layer == Some(LinkLayer::Ethernet) && !device.is_iwarp);
     Ok(ports)
 }

@@ -1,6 +1,6 @@
 //! What a check sees: the facts of its scope, and the questions many checks ask of them.
 
-use super::declare::{Draft, Outcome};
+use super::declare::{Check, Draft, Outcome, Subsystem};
 use crate::checks::live;
 use crate::facts::container::Facts;
 use crate::facts::container::process::Whose;
@@ -8,7 +8,7 @@ use crate::judge::context::{Accelerator, Backend, Context, Gpus, Tri};
 use crate::manifest::workload::{Engine, EnvValue, Role, UNRECOGNISED, Worker, Workload};
 use crate::observed::{Observed, Skip};
 use crate::report::{SkipReason, Status};
-use crate::snapshot::{Deployment, Node, Nodes, Place, Snapshot};
+use crate::snapshot::{Deployment, Node, Nodes, Place, PlaceKind, Snapshot};
 use std::collections::BTreeSet;
 
 /// One worker of a manifest, in its graph.
@@ -113,17 +113,99 @@ impl<'a> Container<'a> {
         }
     }
 
-    /// The container serves a KV role, so it must have a fast path.
+    /// The container serves a KV role, so it must have a fast path. Who pastes outputs asks about such a worker.
     pub fn moves_kv(&self) -> bool {
-        matches!(
-            self.place.role.as_deref(),
-            Some("prefill" | "decode" | "encode" | "pd")
-        )
+        match self.place.role.as_deref() {
+            None => self.is_pasted(),
+            Some(role) => matches!(role, "prefill" | "decode" | "encode" | "pd"),
+        }
+    }
+
+    /// The facts come from outputs that a person pasted: what they do not hold is not known.
+    pub fn is_pasted(&self) -> bool {
+        self.place.kind == PlaceKind::Pasted
     }
 
     /// The container serves whole requests: no KV leaves it.
     pub fn is_aggregated(&self) -> bool {
         self.place.role.as_deref() == Some("agg")
+    }
+
+    /// No output that another one contradicts shows that RDMA is right: they may be of two places. A fault in one of them
+    /// stays a fault.
+    pub fn doubted(&self, check: &Check, outcome: Outcome) -> Outcome {
+        let Some(conflict) = self.facts.rdma.conflicts.first() else {
+            return outcome;
+        };
+        if check.subsystem != Subsystem::Rdma {
+            return outcome;
+        }
+        let doubt = |draft: Draft| match draft.status {
+            Status::Ok => Draft::skipped(Skip::new(
+                SkipReason::Unparsable,
+                format!(
+                    "{}, if the pasted outputs were of one place; {} and {} contradict each other",
+                    draft.detail, conflict.one.0.shown_as, conflict.other.0.shown_as
+                ),
+            )),
+            _ => draft,
+        };
+        outcome.map(|drafts| drafts.into_iter().map(doubt).collect())
+    }
+
+    /// Which ports are judged, for a sentence: `3 of 4 ports that the container may open`.
+    pub fn ports_in_question(&self) -> &'static str {
+        match self.place.kind {
+            PlaceKind::Pasted if self.facts.rdma.judges_all() => "that the pasted outputs show",
+            PlaceKind::Pod => "that the container may open",
+            PlaceKind::Host | PlaceKind::Pasted => "that may be opened here",
+        }
+    }
+
+    /// The state of some ports is not known: it was not shown, or pasted outputs contradict each other about it.
+    pub fn state_not_seen(&self) -> Skip {
+        let rdma = &self.facts.rdma;
+        if !rdma.conflicts.is_empty() {
+            let detail = "the pasted outputs contradict each other about the state of some ports";
+            return Skip::new(SkipReason::NotCollected, detail);
+        }
+        let down: Vec<String> = rdma
+            .interfaces
+            .known()
+            .into_iter()
+            .flat_map(|rows| &rows.rows)
+            .filter(|row| row.netdev_up == Some(false))
+            .map(|row| format!("{} of {}", row.netdev, row.device))
+            .collect();
+        let mut detail = "the state of some ports was not seen".to_owned();
+        if !down.is_empty() {
+            detail = format!(
+                "the interface {} is down, which is a fault on RoCE and none on InfiniBand; {detail}",
+                down.join(", ")
+            );
+        }
+        self.not_shown(detail, "ibstat")
+    }
+
+    /// Something that the outputs which were read do not show; of pasted ones, with the one that shows it.
+    pub fn not_shown(&self, detail: impl Into<String>, input: &'static str) -> Skip {
+        let detail = detail.into();
+        if !self.is_pasted() {
+            return Skip::new(SkipReason::NotCollected, detail);
+        }
+        Skip {
+            detail: format!("{detail}; {input} shows it (--input {input}=FILE)"),
+            ..Skip::not_pasted([input])
+        }
+    }
+
+    /// The place in a sentence: a machine that the tool runs on is no container.
+    pub fn called(&self) -> &'static str {
+        match self.place.kind {
+            PlaceKind::Pod => "the container",
+            PlaceKind::Host => "this machine",
+            PlaceKind::Pasted => "the worker",
+        }
     }
 
     /// Broken for a worker that must move KV; of another place it is only said that it could not.

@@ -30,6 +30,14 @@ pub(crate) fn container<T: AsRef<str>>(role: &str, answers: &[(&Ask, T)]) -> Sna
     Snapshot { place, answers }
 }
 
+/// Outputs that a person pasted.
+pub(crate) fn pasted<T: AsRef<str>>(answers: &[(&Ask, T)]) -> Snapshot {
+    Snapshot {
+        place: Place::pasted(),
+        ..container("decode", answers)
+    }
+}
+
 /// What one check says about a recorded container.
 pub(crate) fn outcome(run: fn(&Container<'_>) -> Outcome, snapshot: &Snapshot) -> Outcome {
     run(&Container::parse(snapshot))

@@ -13,7 +13,8 @@ use std::time::Duration;
 pub(super) struct Arguments {
     #[command(flatten)]
     pub(super) targets: TargetArguments,
-    /// Judge pasted outputs instead of a machine: NAME is what printed them (topo, ibstat, ucx_info, ..); repeatable.
+    /// Judge pasted outputs instead of a machine: NAME is what printed them (topo, ibstat, ucx_info, ..); repeatable. FILE may
+    /// be - for standard input. They are judged as those of a worker that moves KV.
     #[arg(long, value_name = "NAME=FILE", value_parser = name_and_file, conflicts_with_all = ["pod", "selector", "from"])]
     input: Vec<(String, PathBuf)>,
     /// Record what was read: a directory, or a file that ends in .tar.zst.

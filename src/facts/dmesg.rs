@@ -115,6 +115,63 @@ const KNOWN: &[Known] = &[
     },
 ];
 
+/// Drivers whose lines are a kernel log even without a time before them, as `dmesg -t` prints them.
+const DRIVERS: &[&str] = &[
+    "mlx5_",
+    "mlx4_",
+    "NVRM:",
+    "nvidia",
+    "pcieport ",
+    "pci ",
+    "infiniband ",
+    "ib_",
+    "rdma_",
+    "efa ",
+    "rxe",
+    "systemd[1]",
+];
+
+/// Some line is one of the kernel's: with its time (`[  12.345678]`, `[Mon Nov 30 14:00:01 2026]`), as a record of /dev/kmsg
+/// (`6,1234,98765,-;`), in a syslog (`kernel:`), or by a driver's own words.
+pub fn is_kernel_log(text: &str) -> bool {
+    let timed = |line: &str| {
+        let line = line.trim_start();
+        // `dmesg -x` puts the facility before it, and `-r` the priority.
+        let line = line.split_once(": [").map_or(line, |(before, rest)| {
+            if before.contains(['[', ']']) {
+                line
+            } else {
+                rest
+            }
+        });
+        let line = line.trim_start_matches(|c: char| c == '<' || c == '>' || c.is_ascii_digit());
+        let inside = line.strip_prefix('[').unwrap_or(line).split_once(']');
+        inside.is_some_and(|(time, rest)| {
+            let seconds = time.trim();
+            let is_time = seconds.contains(['.', ':'])
+                && seconds.ends_with(|c: char| c.is_ascii_digit())
+                && !seconds.contains('/');
+            // Logs of UCX and NCCL have a bracket with their process next.
+            is_time && !rest.trim_start().starts_with('[') && !rest.contains("NCCL ")
+        })
+    };
+    let record = |line: &str| {
+        let head = line.split_once(';').map_or("", |(head, _)| head);
+        let mut fields = head.split(',');
+        (0..3).all(|_| {
+            let field = fields.next().unwrap_or_default();
+            !field.is_empty() && field.bytes().all(|b| b.is_ascii_digit())
+        })
+    };
+    transcript::lines(text).any(|line| {
+        timed(&line)
+            || record(&line)
+            || line.contains(" kernel: ")
+            || KNOWN.iter().any(|known| line.contains(known.words))
+            || DRIVERS.iter().any(|driver| line.starts_with(driver)) && line.contains(": ")
+    })
+}
+
 /// Reads a log. Total: any text is a log, perhaps without a known line.
 pub fn parse(text: &str) -> KernelLog {
     let mut log = KernelLog::default();

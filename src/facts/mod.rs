@@ -24,6 +24,7 @@ pub mod nvidia_smi_nvlink;
 pub mod nvidia_smi_q;
 pub mod nvidia_smi_topo;
 pub use crate::pair;
+pub mod paste;
 pub mod rdma_link;
 pub mod show_gids;
 pub mod sysfs;

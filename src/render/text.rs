@@ -3,6 +3,7 @@
 //! Words carry the status and colour only supports them, so the text can be pasted into a ticket.
 
 use super::environment;
+use crate::ask;
 use crate::report::{Evidence, Finding, Fix, Report, SkipReason, Status, Trust, WorkloadReport};
 use crate::target::Target;
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
@@ -65,6 +66,8 @@ pub fn render(report: &Report, options: Options) -> String {
     }
     if options.verbose {
         all_findings(&mut out, &report.checks, width);
+    } else {
+        readings(&mut out, &report.checks, width);
     }
     for error in &report.errors {
         let word = styled("error", colour(Status::Fail));
@@ -158,12 +161,18 @@ fn one_fix(out: &mut String, number: usize, fix: &Fix, report: &Report, width: u
     for also in &fix.also {
         let _ = write!(on, ", {}", place(also, false));
     }
-    let _ = writeln!(
-        out,
-        "{number:>2}  {word}  {}  {on}  [{}]",
+    // Of pasted outputs there is one place, and it needs no name.
+    let on = if fix.target.is_pasted() {
+        String::new()
+    } else {
+        format!("  {on}")
+    };
+    let heading = format!(
+        "{number:>2}  {word}  {}{on}  [{}]",
         styled(&fix.name, Style::new().bold()),
         fix.id
     );
+    hanging(out, &heading, "", "          ", width);
     paragraph(out, &fix.detail, "    ", width);
     for evidence in fix.evidence.iter().take(3) {
         excerpt(out, evidence, fix.status, width);
@@ -220,7 +229,11 @@ fn excerpt(out: &mut String, evidence: &Evidence, status: Status, width: usize) 
         Level::WARNING
     };
     let (Some(path), Some(line)) = (&evidence.path, evidence.line) else {
-        let _ = writeln!(out, "      {}", evidence.ask.as_deref().unwrap_or_default());
+        let read = evidence.ask.as_deref().unwrap_or_default();
+        // A list of files that is wider than the screen is better named by its id.
+        let fits = read.chars().count() + 6 <= width;
+        let read = if fits { read } else { ask::id_of(read) };
+        hanging(out, read, "      ", "      ", width);
         for line in evidence.excerpt.lines() {
             quoted(out, line, width);
         }
@@ -270,18 +283,77 @@ fn quoted(out: &mut String, line: &str, width: usize) {
 
 fn all_findings(out: &mut String, checks: &[Finding], width: usize) {
     let _ = writeln!(out, "{}", styled("All checks", Style::new().bold()));
-    let mut last = None;
-    for finding in checks {
-        if last != Some(&finding.target) {
-            let _ = writeln!(out, "  {}", place(&finding.target, true));
-            last = Some(&finding.target);
+    for own in checks.chunk_by(|a, b| a.target == b.target) {
+        let _ = writeln!(out, "  {}", place(&own[0].target, true));
+        let (skipped, judged): (Vec<&Finding>, Vec<&Finding>) =
+            own.iter().partition(|f| f.status == Status::Skipped);
+        for finding in judged {
+            one_finding(out, finding, width);
         }
-        let word = styled(&format!("{:<7}", finding.status), colour(finding.status));
-        let reason = finding
-            .reason
-            .map_or(String::new(), |r| format!(" ({})", r.word()));
-        let _ = writeln!(out, "    {word} {}{reason}  [{}]", finding.name, finding.id);
-        paragraph(out, &finding.detail, "            ", width);
+        // What lacks the same thing stands together, and says so once.
+        let mut groups: Vec<Vec<&Finding>> = Vec::new();
+        for finding in skipped {
+            let same = |group: &&mut Vec<&Finding>| {
+                (group[0].reason, &group[0].detail) == (finding.reason, &finding.detail)
+            };
+            match groups.iter_mut().find(same) {
+                Some(group) => group.push(finding),
+                None => groups.push(vec![finding]),
+            }
+        }
+        for group in groups {
+            if let [one] = group.as_slice() {
+                one_finding(out, one, width);
+                continue;
+            }
+            let names: Vec<String> = group
+                .iter()
+                .map(|f| format!("{} [{}]", f.name, f.id))
+                .collect();
+            let word = styled("skipped", colour(Status::Skipped));
+            let head = format!("{word} {}{}", names.join(", "), reason(group[0]));
+            hanging(out, &head, "    ", "            ", width);
+            paragraph(out, &group[0].detail, "            ", width);
+        }
+    }
+    out.push('\n');
+}
+
+fn one_finding(out: &mut String, finding: &Finding, width: usize) {
+    let word = styled(&format!("{:<7}", finding.status), colour(finding.status));
+    let head = format!(
+        "{word} {}{}  [{}]",
+        finding.name,
+        reason(finding),
+        finding.id
+    );
+    let _ = writeln!(out, "    {head}");
+    paragraph(out, &finding.detail, "            ", width);
+}
+
+fn reason(finding: &Finding) -> String {
+    finding
+        .reason
+        .map_or(String::new(), |r| format!(" ({})", r.word()))
+}
+
+/// What was found in pasted outputs and is harmless: who pastes them wants to see that they were read.
+fn readings(out: &mut String, checks: &[Finding], width: usize) {
+    let mut fine = checks
+        .iter()
+        .filter(|f| f.status == Status::Ok && f.target.is_pasted())
+        .peekable();
+    if fine.peek().is_none() {
+        return;
+    }
+    let _ = writeln!(out, "{}", styled("Read and harmless", Style::new().bold()));
+    for finding in fine {
+        let word = styled("ok", colour(Status::Ok));
+        let line = format!(
+            "{word}  {}: {}  [{}]",
+            finding.name, finding.detail, finding.id
+        );
+        hanging(out, &line, "    ", "        ", width);
     }
     out.push('\n');
 }
@@ -319,30 +391,71 @@ fn coverage(out: &mut String, report: &Report, options: Options, width: usize) {
         .filter(|f| f.status == Status::Skipped && f.reason != Some(SkipReason::NotApplicable))
         .collect();
     if !options.verbose && !skipped.is_empty() {
-        let mut names: Vec<String> = Vec::new();
-        for f in skipped {
-            let name = format!("{} ({})", f.name, f.reason.map_or("", SkipReason::words));
-            if !names.contains(&name) {
-                names.push(name);
-            }
-        }
-        let more = names.len().saturating_sub(4);
-        names.truncate(4);
-        let _ = write!(line, " Could not look at: {}", names.join(", "));
-        if more > 0 {
-            let _ = write!(line, " and {more} more");
-        }
-        line.push_str(". --verbose shows all.");
+        let _ = write!(line, " {} --verbose shows all.", not_seen(&skipped));
     }
     paragraph(out, &line, "", width);
 }
 
+/// What could not be looked at, in a sentence.
+fn not_seen(skipped: &[&Finding]) -> String {
+    let (lacking, others): (Vec<&Finding>, Vec<&Finding>) =
+        skipped.iter().copied().partition(|f| f.target.is_pasted());
+    let mut out = String::new();
+    if !lacking.is_empty() {
+        // The output that answers most of them first.
+        let mut inputs: Vec<(&str, usize)> = Vec::new();
+        for name in lacking.iter().filter_map(|f| f.inputs.first()) {
+            match inputs.iter_mut().find(|(known, _)| known == name) {
+                Some((_, count)) => *count += 1,
+                None => inputs.push((name, 1)),
+            }
+        }
+        inputs.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        let _ = write!(out, "{} need more than was pasted", lacking.len());
+        if !inputs.is_empty() {
+            let names: Vec<String> = inputs
+                .iter()
+                .take(5)
+                .map(|(name, count)| format!("--input {name}=FILE ({count})"))
+                .collect();
+            let _ = write!(out, ": add {}", names.join(", "));
+        }
+        out.push('.');
+    }
+    if others.is_empty() {
+        return out;
+    }
+    let mut names: Vec<String> = Vec::new();
+    for f in others {
+        let name = format!("{} ({})", f.name, f.reason.map_or("", SkipReason::words));
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let more = names.len().saturating_sub(4);
+    names.truncate(4);
+    if !out.is_empty() {
+        out.push(' ');
+    }
+    let _ = write!(out, "Could not look at: {}", names.join(", "));
+    if more > 0 {
+        let _ = write!(out, " and {more} more");
+    }
+    out.push('.');
+    out
+}
+
 /// Appends text, wrapped at blanks: names with hyphens stay whole, so that they can be searched and copied.
 pub(crate) fn paragraph(out: &mut String, text: &str, indent: &str, width: usize) {
+    hanging(out, text, indent, indent, width);
+}
+
+/// The same with another indentation from the second line on.
+fn hanging(out: &mut String, text: &str, first: &str, rest: &str, width: usize) {
     for line in text.lines() {
         let options = textwrap::Options::new(width)
-            .initial_indent(indent)
-            .subsequent_indent(indent)
+            .initial_indent(first)
+            .subsequent_indent(rest)
             .break_words(false)
             .word_splitter(textwrap::WordSplitter::NoHyphenation);
         for wrapped in textwrap::wrap(line, options) {

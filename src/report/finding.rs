@@ -77,6 +77,9 @@ pub struct Finding {
     /// Names of findings on the same object that it stands beneath.
     #[serde(skip)]
     pub follows: Vec<String>,
+    /// Pasted outputs that would answer what was skipped.
+    #[serde(skip)]
+    pub inputs: Vec<&'static str>,
 }
 
 /// A finding that follows from another one.

@@ -82,7 +82,7 @@ impl SkipReason {
         match self {
             Self::NotApplicable => "does not apply",
             Self::NotSelected => "deselected",
-            Self::NotCollected => "not read by this command",
+            Self::NotCollected => "not read",
             Self::NotFound => "not there",
             Self::Denied => "no permission",
             Self::NoShell => "no shell",

@@ -28,6 +28,7 @@ fn finding(id: &'static str, status: Status, target: Target) -> Finding {
         headline: "something is wrong".to_owned(),
         minor: false,
         follows: Vec::new(),
+        inputs: Vec::new(),
     }
 }
 

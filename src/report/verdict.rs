@@ -17,6 +17,9 @@ pub(super) fn verdict(
     let mut out = match workloads {
         [] if !pairs.made.is_empty() => about_pairs(trust, pairs),
         [] if !targets.is_empty() && !observed => match targets {
+            [one] if one.target.is_pasted() => {
+                "Nothing could be judged from the pasted outputs".to_owned()
+            }
             [one] => format!("Nothing could be judged on {}", one.target),
             many => format!("Nothing could be judged on {} containers", many.len()),
         },
@@ -41,11 +44,10 @@ pub(super) fn verdict(
             .find_map(|e| e.path.as_deref())
             .filter(|_| workloads.len() > 1);
         out.push_str(&first.headline);
-        out.push_str(&format!(" (on {}", first.target));
-        if let Some(file) = file {
-            out.push_str(&format!(" in {file}"));
+        let file = file.map_or(String::new(), |file| format!(" in {file}"));
+        if !first.target.is_pasted() {
+            out.push_str(&format!(" (on {}{file})", first.target));
         }
-        out.push(')');
     }
     if let [first, rest @ ..] = errors {
         out.push_str(&format!("; {} could not be read", first.object));
@@ -121,9 +123,15 @@ fn about_targets(targets: &[Probed], fixes: &[Fix]) -> String {
             "{} could not be looked at, so nothing is known of its interconnect",
             one.target
         ),
+        [one] if bad == 1 && one.target.is_pasted() => {
+            "By the pasted outputs KV cache cannot travel fast".to_owned()
+        }
         [one] if bad == 1 => format!("KV cache cannot travel fast through {}", one.target),
         [one] if one.trust == Trust::NotApplicable => {
             format!("{} is aggregated: no KV cache leaves it", one.target)
+        }
+        [one] if one.target.is_pasted() => {
+            "Nothing on the KV path failed in the pasted outputs, which prove no lane".to_owned()
         }
         [one] => format!(
             "Nothing on the KV path failed on {}; one end alone proves no lane",

@@ -97,3 +97,123 @@ async fn foreign_variables_and_bytes_go_nowhere() {
     }
     assert!(!out.stdout.contains('\u{1b}'));
 }
+
+/// The errors of a run, as `object: message`.
+fn errors(out: &crate::Run) -> Vec<String> {
+    let report = out.report();
+    let text = |e: &serde_json::Value, key: &str| e[key].as_str().unwrap().to_owned();
+    let all = report["errors"].as_array().unwrap().iter();
+    all.map(|e| format!("{}: {}", text(e, "object"), text(e, "message")))
+        .collect()
+}
+
+#[tokio::test]
+async fn a_file_of_the_wrong_kind_is_an_error_and_no_reading() {
+    let dir = TempDir::new().unwrap();
+    let ibstat = file(&dir, "ibstat.txt", IBSTAT.as_bytes());
+    let empty = file(&dir, "empty.txt", b"\n");
+    for name in [
+        "env",
+        "lsmod",
+        "uname",
+        "memlock",
+        "dmesg",
+        "topo",
+        "smi-q",
+        "ucx_info -d",
+        "ucx",
+        "nccl",
+        "ip",
+        "show_gids",
+        "df",
+        "pip",
+    ] {
+        for (path, words) in [
+            (&ibstat, "it reads like --input ibstat=FILE"),
+            (&empty, "is empty"),
+        ] {
+            let out = run(&["--input", &format!("{name}={path}")]).await;
+            assert_eq!(out.code, Some(4), "{name} {path}: {}", out.stdout);
+            let said = errors(&out);
+            assert!(
+                said.len() == 1 && said[0].starts_with(path) && said[0].contains(words),
+                "{name}: {said:?}"
+            );
+            let report = out.report();
+            assert!(report["checks"].as_array().unwrap().is_empty(), "{name}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_skipped_names_the_output_that_answers_it() {
+    let dir = TempDir::new().unwrap();
+    let limit = format!("ulimit={}", file(&dir, "ulimit", b"unlimited\n"));
+    let report = run(&["--input", &limit]).await.report();
+    let detail = |name: &str| {
+        let checks = report["checks"].as_array().unwrap();
+        let check = checks.iter().find(|c| c["name"] == name).unwrap();
+        check["detail"].as_str().unwrap().to_owned()
+    };
+    for (name, input) in [
+        ("ib-link", "--input ibv-devinfo=FILE"),
+        ("gpu-topology", "--input smi-q=FILE"),
+        ("live-variable", "--input env=FILE"),
+        ("ucx-without-cuda", "--input ucx-info-devices=FILE"),
+        ("gpudirect-peermem", "--input lsmod=FILE"),
+    ] {
+        assert!(detail(name).contains(input), "{name}: {}", detail(name));
+    }
+    let text = run(&["-o", "text", "--input", &limit]).await.stdout;
+    assert!(
+        !text.contains("not read by this command") && !text.contains("/sys/class"),
+        "{text}"
+    );
+    assert!(
+        text.contains("memlock-limited: RLIMIT_MEMLOCK of the shell that printed it is unlimited")
+    );
+    assert!(
+        text.contains("need more than was pasted: add --input"),
+        "{text}"
+    );
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn standard_input_holds_one_output_and_a_named_pipe_is_not_waited_for() {
+    use std::process::Stdio;
+    use tokio::io::AsyncWriteExt;
+    let dir = TempDir::new().unwrap();
+    let mut child = crate::command()
+        .args(["--input", "ibstat=-", "--input", "lsmod=-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(IBSTAT.as_bytes()).await.unwrap();
+    drop(stdin);
+    let output = child.wait_with_output().await.unwrap();
+    assert_eq!(output.status.code(), Some(4));
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        stdout.contains("standard input holds one output"),
+        "{stdout}"
+    );
+    assert!(
+        stdout.contains("\"RDMA002\""),
+        "the first is judged: {stdout}"
+    );
+
+    let pipe = dir.path().join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    let out = run(&["--input", &format!("ibstat={}", pipe.display())]).await;
+    assert_eq!(out.code, Some(4));
+    assert!(out.took < std::time::Duration::from_secs(10));
+    let said = errors(&out);
+    assert!(
+        said[0].contains("is no regular file and was not read"),
+        "{said:?}"
+    );
+}

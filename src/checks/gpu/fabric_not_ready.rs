@@ -1,7 +1,9 @@
 use crate::check;
 use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
-use crate::facts::nvidia_smi_q::{FabricState, Gpu};
+use crate::checks::words::counted;
+use crate::facts::container::Seen;
+use crate::facts::nvidia_smi_q::{FabricState, Gpu, Query};
 use crate::observed::Skip;
 use crate::report::SkipReason;
 
@@ -52,6 +54,11 @@ fn run(container: &Container<'_>) -> Outcome {
         let seen = query.evidence(faults.iter().map(String::as_str));
         return Ok(vec![container.broken(detail).with([seen]).fix(fix)]);
     }
+    if container.is_pasted()
+        && let Some(draft) = sick(query)
+    {
+        return Ok(vec![draft]);
+    }
     if query.is_cut() || query.gpus.len() < list.len() {
         let detail = format!(
             "the output is cut: the fabric state of {} GPUs is shown, and more GPUs are there",
@@ -73,6 +80,25 @@ fn run(container: &Container<'_>) -> Outcome {
         lines.len()
     );
     Ok(vec![Draft::ok(detail).with([seen])])
+}
+
+/// Fields of a pasted query that the driver could not read.
+fn sick(query: &Seen<Query>) -> Option<Draft> {
+    let lines: Vec<String> = query
+        .gpus
+        .iter()
+        .filter(|gpu| !gpu.sick_fields.is_empty())
+        .map(|gpu| format!("GPU {}: {}", gpu.bus_id, gpu.sick_fields.join(", ")))
+        .collect();
+    let first = lines.first()?;
+    let detail = format!(
+        "the driver cannot read everything of {} (Unknown Error): {first}",
+        counted(lines.len(), "GPU")
+    );
+    let seen = query.evidence(lines.iter().map(String::as_str));
+    let fix = "look for Xid messages in the kernel's log; compare the driver with the GPU, and reset the GPU";
+    let draft = Draft::warn(detail).with([seen]).fix(fix);
+    Some(draft.headline("the driver cannot read everything of a GPU"))
 }
 
 /// What is shown of a GPU that has a fabric.

@@ -5,7 +5,7 @@ use crate::checks::live;
 use crate::facts::sysfs::Backing;
 use crate::judge::context::Tri;
 use crate::observed::Skip;
-use crate::report::Evidence;
+use crate::report::{Evidence, SkipReason};
 
 check! {
     /// The adapters cannot reach GPU memory: there is neither a peer memory module nor dmabuf.
@@ -42,8 +42,18 @@ const GRACE_NEEDS_NOTHING: u32 = 595;
 
 fn run(container: &Container<'_>) -> Outcome {
     let facts = &container.facts;
-    container.require_gpu()?;
-    let own = facts.rdma.own()?;
+    let gpus = container.require_gpu();
+    let own = facts.rdma.own();
+    for unseen in [gpus.clone().err(), own.clone().err()] {
+        if let Some(skip) = unseen
+            && container.is_pasted()
+            && skip.reason == SkipReason::NotCollected
+        {
+            return by_modules(container, skip);
+        }
+    }
+    gpus?;
+    let own = own?;
     if !own.iter().any(|device| device.backing != Backing::Software) {
         // `ib-devices` says that there is nothing to register with.
         return Err(Skip::not_applicable());
@@ -93,6 +103,22 @@ fn run(container: &Container<'_>) -> Outcome {
         if why.is_empty() { "" } else { "; " }
     );
     Ok(vec![Draft::warn(detail).with(seen).fix(fix)])
+}
+
+/// A person pasted the modules, and not the GPUs or adapters: a module that is there is enough, one that is not says nothing
+/// without them.
+fn by_modules(container: &Container<'_>, unseen: Skip) -> Outcome {
+    let (found, evidence) = container.facts.host.peer_memory()?;
+    let Some(first) = found.first() else {
+        let detail = format!(
+            "no peer memory module is loaded, which is right where dmabuf does the work: {}",
+            unseen.detail
+        );
+        return Err(Skip { detail, ..unseen });
+    };
+    Ok(vec![
+        Draft::ok(format!("peer memory: {first}")).with(evidence),
+    ])
 }
 
 /// On Grace with Blackwell the topology test of the driver refuses peer memory until it is told otherwise.

@@ -1,3 +1,4 @@
+use crate::ask;
 use crate::check;
 use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
@@ -46,7 +47,8 @@ fn run(container: &Container<'_>) -> Outcome {
     let memlock = process.memlock.get()?;
     let whose = match process.worker_word() {
         Some(word) => format!("the worker ({word})"),
-        None => "a process of the container".to_owned(),
+        None if memlock.ask.id == ask::ULIMIT.id => "the shell that printed it".to_owned(),
+        None => format!("a process of {}", container.called()),
     };
     let limit = match memlock.soft {
         Limit::Unlimited => {

@@ -34,7 +34,8 @@ fn run(container: &Container<'_>) -> Outcome {
     };
     let mut drafts: Vec<Draft> = Vec::new();
     let mut add = |draft: Draft, line: &str, fix: &str| {
-        drafts.push(draft.with([log.evidence([line])]).fix(fix));
+        let words = draft.detail.clone();
+        drafts.push(draft.headline(words).with([log.evidence([line])]).fix(fix));
     };
     let over = |wanted: fn(&Via) -> bool| log.channels.keys().any(wanted);
     let on_socket = over(|via| {

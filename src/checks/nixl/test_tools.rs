@@ -59,7 +59,7 @@ fn run(container: &Container<'_>) -> Outcome {
 fn transfer(place: &Place) -> String {
     let tool = "dynamo-interconnect-check nixl --transfer";
     match (&place.kind, &place.namespace) {
-        (PlaceKind::Host, _) => format!("{tool} --self"),
+        (PlaceKind::Host | PlaceKind::Pasted, _) => format!("{tool} --self"),
         (_, Some(namespace)) => {
             format!("{tool} -n {namespace} --pod {} --peer OTHER-POD", place.pod)
         }

@@ -1,6 +1,7 @@
 use crate::check;
 use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
+use crate::checks::words::{counted, span};
 use crate::observed::Skip;
 
 check! {
@@ -44,7 +45,8 @@ fn run(container: &Container<'_>) -> Outcome {
         let ok = granted.evidence(held.chain(refusals.iter().map(String::as_str)));
         if refusals.is_empty() {
             let detail = format!(
-                "every device that the container was given opens ({})",
+                "every device that {} was given opens ({})",
+                container.called(),
                 granted.devices.len()
             );
             return Ok(vec![Draft::ok(detail).with([ok])]);
@@ -76,11 +78,10 @@ fn run(container: &Container<'_>) -> Outcome {
     };
     let shown = granted.evidence([holds.as_str()]);
     let detail = format!(
-        "the node has {} RDMA devices ({} to {}), but /dev/infiniband in the container holds {holds} of any of them, so \
-         KV travels over TCP",
-        names.len(),
-        names[0],
-        names[names.len() - 1]
+        "the node has {} ({}), but /dev/infiniband of {} holds {holds} of any of them, so between nodes KV travels over TCP",
+        counted(names.len(), "RDMA device"),
+        span(&names),
+        container.called()
     );
     let fix = "request the RDMA resource in this worker's container (for example `rdma/ib`), as its peer does";
     Ok(vec![container.broken(detail).with([seen, shown]).fix(fix)])

@@ -1,6 +1,7 @@
 use crate::check;
 use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
+use crate::checks::words::{counted, span};
 use crate::facts::sysfs::Backing;
 use crate::observed::Skip;
 use crate::report::SkipReason;
@@ -32,10 +33,23 @@ fn run(container: &Container<'_>) -> Outcome {
     let devices = rdma.devices.get()?;
     let names: Vec<&str> = devices.iter().map(|d| d.hca.name.as_str()).collect();
     if devices.is_empty() {
-        let detail = "the node shows no RDMA device, so KV can only travel over TCP";
+        let who = if container.is_pasted() {
+            devices.ask.shown_as
+        } else {
+            "the node"
+        };
+        let detail =
+            format!("{who} shows no RDMA device, so between nodes KV can only travel over TCP");
         let fix = "schedule the worker on a node with RDMA devices, and request them";
         let seen = devices.evidence(["no device"]);
-        return Ok(vec![container.broken(detail).with([seen]).fix(fix)]);
+        let headline = format!("{who} shows no RDMA device");
+        return Ok(vec![
+            container
+                .broken(detail)
+                .with([seen])
+                .fix(fix)
+                .headline(headline),
+        ]);
     }
     let granted = rdma.granted.get()?;
     let own = rdma.own()?;
@@ -51,21 +65,28 @@ fn run(container: &Container<'_>) -> Outcome {
     ];
     if own.is_empty() {
         let detail = format!(
-            "the node has {} RDMA devices ({} to {}), and the container can open none of them, so KV travels over TCP",
-            names.len(),
-            names[0],
-            names[names.len() - 1]
+            "the node has {} ({}), and {} can open none of them, so between nodes KV travels over TCP",
+            counted(names.len(), "RDMA device"),
+            span(&names),
+            container.called()
         );
+        let headline = format!("{} can open no RDMA device", container.called());
         let fix = "request the RDMA resource in this worker's container (for example `rdma/ib`), as its peer does";
-        return Ok(vec![container.broken(detail).with(evidence).fix(fix)]);
+        return Ok(vec![
+            container
+                .broken(detail)
+                .with(evidence)
+                .fix(fix)
+                .headline(headline),
+        ]);
     }
     let of = |backing| own.iter().filter(|d| d.backing == backing).count();
     let (hardware, software) = (of(Backing::Hardware), of(Backing::Software));
     if hardware > 0 {
         let detail = format!(
-            "{} of the node's {} RDMA devices can be opened",
+            "{} of the node's {} can be opened",
             own.len(),
-            names.len()
+            counted(names.len(), "RDMA device")
         );
         return Ok(vec![Draft::ok(detail).with(evidence)]);
     }
@@ -88,7 +109,7 @@ fn run(container: &Container<'_>) -> Outcome {
 mod tests {
     use super::*;
     use crate::ask::{self, Ask};
-    use crate::checks::testing::{changed, container, hca, outcome, verdict};
+    use crate::checks::testing::{changed, container, hca, outcome, pasted, verdict};
     use crate::report::Status;
 
     #[test]
@@ -145,20 +166,23 @@ mod tests {
     }
 
     #[test]
-    fn a_pasted_ibv_devinfo_has_opened_what_it_shows() {
-        let text = "hca_id: mlx5_0\n\ttransport: InfiniBand (0)\n\tvendor_id: 0x02c9\n\t\tport: 1\n\t\t\tstate: PORT_ACTIVE (4)\n";
-        assert_eq!(
-            verdict(run, "decode", &[(&ask::IBV_DEVINFO, text)]),
-            Ok(Status::Ok)
+    fn no_pasted_list_vouches_for_itself() {
+        let devinfo = "hca_id: mlx5_0\n\ttransport: InfiniBand (0)\n\tvendor_id: 0x02c9\n\t\tport: 1\n\t\t\tstate: PORT_ACTIVE (4)\n";
+        let ibstat = "CA 'mlx5_0'\n\tCA type: MT4129\n\tPort 1:\n\t\tState: Active\n";
+        for (ask, text) in [(&ask::IBV_DEVINFO, devinfo), (&ask::IBSTAT, ibstat)] {
+            for snapshot in [pasted(&[(ask, text)]), container("decode", &[(ask, text)])] {
+                let skip = outcome(run, &snapshot).unwrap_err();
+                assert_eq!(skip.reason, SkipReason::NotCollected, "{}", ask.id);
+            }
+        }
+        // What opens nothing says so itself.
+        let none = pasted(&[(&ask::IBV_DEVINFO, "No IB devices found\n")]);
+        let drafts = outcome(run, &none).unwrap();
+        assert_eq!(drafts[0].status, Status::Fail);
+        assert!(
+            drafts[0]
+                .detail
+                .starts_with("ibv_devinfo shows no RDMA device")
         );
-        let skip = verdict(
-            run,
-            "decode",
-            &[(
-                &ask::IBSTAT,
-                "CA 'mlx5_0'\n\tCA type: MT4129\n\tPort 1:\n\t\tState: Active\n",
-            )],
-        );
-        assert_eq!(skip.unwrap_err().reason, SkipReason::NotCollected);
     }
 }

@@ -1,10 +1,10 @@
 use crate::check;
 use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
+use crate::checks::words::listed;
 use crate::facts::container::rdma::port_line;
 use crate::facts::hca::{LinkLayer, PhysState, Port, PortState};
 use crate::observed::Skip;
-use crate::report::SkipReason;
 
 check! {
     /// No RDMA port that the container may open is ACTIVE.
@@ -42,8 +42,9 @@ fn run(container: &Container<'_>) -> Outcome {
         .evidence(lines.iter().map(String::as_str))];
     let active = rdma.usable_ports()?.len();
     let detail = format!(
-        "{active} of {} ports that the container may open are ACTIVE",
-        ports.len()
+        "{active} of {} ports {} are ACTIVE",
+        ports.len(),
+        container.ports_in_question()
     );
     if active > 0 {
         let all_efa = ports.iter().all(|(device, _)| device.is_efa());
@@ -56,18 +57,41 @@ fn run(container: &Container<'_>) -> Outcome {
         return Ok(vec![Draft::ok(detail).with(seen)]);
     }
     if ports.iter().any(|(_, port)| port.state.is_none()) {
-        let detail = "the state of some ports was not seen";
-        return Err(Skip::new(SkipReason::NotCollected, detail));
+        return Err(container.state_not_seen());
     }
-    let (why, fix) = cause(ports[0].1);
-    let draft = container.broken(format!("{detail}; {} {why}", lines[0]));
-    Ok(vec![draft.with(seen).fix(fix)])
+    // Each cause once, with all ports that it holds back.
+    let mut causes: Vec<((&str, &str), Vec<&str>)> = Vec::new();
+    for ((_, port), line) in ports.iter().zip(&lines) {
+        let cause = cause(port);
+        match causes.iter_mut().find(|(known, _)| *known == cause) {
+            Some((_, held)) => held.push(line),
+            None => causes.push((cause, vec![line])),
+        }
+    }
+    let whys: Vec<String> = causes
+        .iter()
+        .map(|((why, _), held)| {
+            let each = if held.len() > 1 { " each" } else { "" };
+            format!("{}{each} {why}", listed(held))
+        })
+        .collect();
+    let fixes: Vec<&str> = causes.iter().map(|((_, fix), _)| *fix).collect();
+    let draft = container.broken(format!("{detail}; {}", whys.join("; ")));
+    let headline = format!("no RDMA port {} is ACTIVE", container.ports_in_question());
+    Ok(vec![
+        draft.with(seen).fix(fixes.join("; ")).headline(headline),
+    ])
 }
 
-/// What the first port lacks, and what to do about it.
+/// What a port lacks, and what to do about it.
 fn cause(port: &Port) -> (&'static str, &'static str) {
     let ethernet = port.link_layer == Some(LinkLayer::Ethernet);
+    let orphan = port.sm_lid == Some(0) && !ethernet;
     match (&port.state, &port.phys_state) {
+        (Some(PortState::Down), Some(PhysState::LinkUp)) if orphan => (
+            "has a link, and no subnet manager brings it up",
+            "start or repair the subnet manager of this fabric",
+        ),
         (Some(PortState::Init | PortState::Armed), _) => (
             "has a link, and no subnet manager has finished configuring it",
             "start or repair the subnet manager of this fabric",

@@ -1,6 +1,7 @@
 use crate::check;
 use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
+use crate::checks::words::counted;
 use crate::facts::hca::Absence;
 use crate::observed::Skip;
 
@@ -25,9 +26,12 @@ check! {
 fn run(container: &Container<'_>) -> Outcome {
     let rdma = &container.facts.rdma;
     let verbs = rdma.verbs.get()?;
+    if container.is_pasted() {
+        return unopened(container);
+    }
     let granted = rdma.granted.get()?;
-    if granted.devices.is_empty() || granted.ask.id == verbs.ask.id {
-        // `device-not-granted` and `ib-devices` say why; a pasted output cannot be compared with itself.
+    if granted.devices.is_empty() {
+        // `device-not-granted` and `ib-devices` say why.
         return Err(Skip::not_applicable());
     }
     let shown: Vec<&str> = verbs.devices.iter().map(|d| d.name.as_str()).collect();
@@ -66,6 +70,31 @@ fn run(container: &Container<'_>) -> Outcome {
         Draft::warn(detail)
     };
     Ok(vec![draft.with(seen).fix(fix)])
+}
+
+/// A pasted output cannot be compared with what the worker was given, and yet says what it could not open itself.
+fn unopened(container: &Container<'_>) -> Outcome {
+    let verbs = container.facts.rdma.verbs.get()?;
+    if verbs.unopened == 0 {
+        return Err(Skip::not_applicable());
+    }
+    let detail = format!(
+        "ibv_devinfo found {} that it could not open where it ran",
+        counted(verbs.unopened as usize, "RDMA device")
+    );
+    let seen = [verbs.evidence(["Failed to open device"])];
+    let fix = "request the RDMA resource in this worker's container, so that its device cgroup allows the nodes";
+    let draft = if verbs.devices.is_empty() {
+        container.broken(detail)
+    } else {
+        Draft::warn(detail)
+    };
+    Ok(vec![
+        draft
+            .with(seen)
+            .fix(fix)
+            .headline("ibv_devinfo cannot open what it finds"),
+    ])
 }
 
 #[cfg(test)]

@@ -44,6 +44,7 @@ fn run(container: &Container<'_>) -> Outcome {
                 String::new()
             };
             Draft::warn(format!("{what}{device}{times}"))
+                .headline(what)
                 .with([log.evidence([fault.first.as_str()])])
                 .fix(fix)
         })

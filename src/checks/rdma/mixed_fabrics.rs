@@ -1,11 +1,12 @@
 use crate::check;
 use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
-use crate::facts::container::rdma::port_line;
-use crate::facts::hca::LinkLayer;
+use crate::facts::container::rdma::{Device, port_line};
+use crate::facts::hca::{LinkLayer, Port};
 use crate::judge::selection::Selection;
 use crate::observed::Skip;
 use crate::report::SkipReason;
+use std::collections::BTreeMap;
 
 check! {
     /// The container has ACTIVE ports of several fabrics, and nothing chooses between them.
@@ -19,7 +20,7 @@ check! {
     /// Name the ports of the KV fabric in UCX_NET_DEVICES (and NCCL_IB_HCA), or grant the container only those.
     ///
     /// ## False alarms
-    /// Ports of one kind and rate are one fabric as far as one node can see; unset is then the best setting.
+    /// Ports of one kind, rate and subnet manager are one fabric as far as one node can see; unset is then the best setting.
     ///
     /// ## Sources
     /// ai-dynamo/dynamo#10852 (B200/B300 with BlueField ports), #10202; NCCL v2.28.9-1 `net_ib.cc` ("Try selecting NICs of
@@ -38,7 +39,12 @@ fn run(container: &Container<'_>) -> Outcome {
     if ports.len() < 2 {
         return Err(Skip::not_applicable());
     }
-    let ucx_value = facts.process.value("UCX_NET_DEVICES")?;
+    let ucx_value = match facts.process.value("UCX_NET_DEVICES") {
+        Err(skip) if container.is_pasted() && skip.reason == SkipReason::NotCollected => {
+            return without_environment(container, skip);
+        }
+        value => value?,
+    };
     let ucx = Selection::ucx(ucx_value, &container.context);
     let nccl = Selection::nccl(facts.process.value("NCCL_IB_HCA")?);
     let devices = facts.rdma.devices.get()?;
@@ -56,23 +62,11 @@ fn run(container: &Container<'_>) -> Outcome {
             .iter()
             .any(|(_, port)| port.link_layer.is_none() || port.rate.is_none())
         {
-            let detail = "link layer or rate of some ports was not seen";
-            return Err(Skip::new(SkipReason::NotCollected, detail));
+            return Err(
+                container.not_shown("link layer or rate of some ports was not seen", "ibstat")
+            );
         }
-        let links = |link: LinkLayer| {
-            chosen
-                .iter()
-                .any(|(_, port)| port.link_layer == Some(link.clone()))
-        };
-        let rates = chosen.iter().filter_map(|(_, port)| port.rate_gbps());
-        let (slowest, fastest) = rates.fold((f64::MAX, 0.0_f64), |(low, high), rate| {
-            (low.min(rate), high.max(rate))
-        });
-        let what = if links(LinkLayer::InfiniBand) && links(LinkLayer::Ethernet) {
-            "InfiniBand and Ethernet ports are ACTIVE".to_owned()
-        } else if variable == "UCX_NET_DEVICES" && fastest >= slowest * FACTOR {
-            format!("ports of {slowest} and of {fastest} Gb/s are ACTIVE")
-        } else {
+        let Some(what) = mixture(&chosen, variable == "UCX_NET_DEVICES") else {
             continue;
         };
         let said = match &selection {
@@ -94,6 +88,69 @@ fn run(container: &Container<'_>) -> Outcome {
         drafts.push(Draft::ok("the ports that are used are of one kind and rate").with([seen]));
     }
     Ok(drafts)
+}
+
+/// What tells that ports are of several fabrics: their kind, their subnet managers, and where `by_rate` their rates.
+fn mixture(ports: &[&(&Device, &Port)], by_rate: bool) -> Option<String> {
+    let links = |link: LinkLayer| {
+        ports
+            .iter()
+            .any(|(_, port)| port.link_layer == Some(link.clone()))
+    };
+    if links(LinkLayer::InfiniBand) && links(LinkLayer::Ethernet) {
+        return Some("InfiniBand and Ethernet ports are ACTIVE".to_owned());
+    }
+    // A subnet has one master subnet manager, and its local id is unique there.
+    let managers: BTreeMap<u32, &str> = ports
+        .iter()
+        .filter(|(_, port)| port.link_layer == Some(LinkLayer::InfiniBand))
+        .filter_map(|(device, port)| Some((port.sm_lid?, device.hca.name.as_str())))
+        .filter(|(sm_lid, _)| *sm_lid != 0)
+        .collect();
+    if managers.len() > 1 {
+        let all: Vec<String> = managers
+            .iter()
+            .map(|(sm_lid, device)| format!("sm_lid {sm_lid} on {device}"))
+            .collect();
+        return Some(format!(
+            "InfiniBand ports of {} subnets are ACTIVE ({})",
+            managers.len(),
+            all.join(", ")
+        ));
+    }
+    let rates = ports.iter().filter_map(|(_, port)| port.rate_gbps());
+    let (slowest, fastest) = rates.fold((f64::MAX, 0.0_f64), |(low, high), rate| {
+        (low.min(rate), high.max(rate))
+    });
+    (by_rate && fastest >= slowest * FACTOR)
+        .then(|| format!("ports of {slowest} and of {fastest} Gb/s are ACTIVE"))
+}
+
+/// Ports of one kind are fine whatever the variables say; of several it depends on them.
+fn without_environment(container: &Container<'_>, skip: Skip) -> Outcome {
+    let rdma = &container.facts.rdma;
+    let ports = rdma.usable_ports()?;
+    let all: Vec<_> = ports.iter().collect();
+    if let Some(what) = mixture(&all, true) {
+        let detail = format!(
+            "{what}, and whether UCX_NET_DEVICES names the right ones is not known: {}",
+            skip.detail
+        );
+        return Err(Skip { detail, ..skip });
+    }
+    if all
+        .iter()
+        .any(|(_, port)| port.link_layer.is_none() || port.rate.is_none())
+    {
+        return Err(container.not_shown("link layer or rate of some ports was not seen", "ibstat"));
+    }
+    let lines: Vec<String> = ports.iter().map(|(d, p)| port_line(d, p)).collect();
+    let seen = rdma
+        .devices
+        .get()?
+        .evidence(lines.iter().map(String::as_str));
+    let detail = "the ports that are shown are of one kind and rate";
+    Ok(vec![Draft::ok(detail).with([seen])])
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@ use crate::checks::declare::{Draft, Outcome};
 use crate::facts::container::rdma::port_line;
 use crate::facts::hca::PortState;
 use crate::observed::Skip;
-use crate::report::SkipReason;
 
 check! {
     /// A port has a link and is not ACTIVE, while others of the container are.
@@ -33,8 +32,7 @@ fn run(container: &Container<'_>) -> Outcome {
         return Err(Skip::not_applicable());
     }
     if ports.iter().any(|(_, port)| port.state.is_none()) {
-        let detail = "the state of some ports was not seen";
-        return Err(Skip::new(SkipReason::NotCollected, detail));
+        return Err(container.state_not_seen());
     }
     let waiting: Vec<String> = ports
         .iter()
@@ -68,6 +66,7 @@ fn run(container: &Container<'_>) -> Outcome {
 mod tests {
     use super::*;
     use crate::checks::testing::{NOTHING, hcas, verdict};
+    use crate::report::SkipReason;
     use crate::report::Status;
 
     #[test]

@@ -1,12 +1,12 @@
 use crate::check;
 use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
+use crate::checks::words::listed;
 use crate::facts::container::rdma::{Device, port_line};
 use crate::facts::hca::{LinkLayer, Port};
 use crate::facts::sysfs::Backing;
 use crate::facts::vendor::{Adapter, Vendor};
 use crate::observed::Skip;
-use crate::report::SkipReason;
 use std::collections::BTreeMap;
 
 check! {
@@ -50,13 +50,14 @@ fn run(container: &Container<'_>) -> Outcome {
         return Err(Skip::not_applicable());
     }
     if ports.iter().any(|(_, port)| port.rate.is_none()) {
-        let detail = "the rate of some ports was not seen";
-        return Err(Skip::new(SkipReason::NotCollected, detail));
+        return Err(container.not_shown("the rate of some ports was not seen", "ibstat"));
     }
     let nameless = |device: &Device| device.hca.part_id.is_none() && device.hca.model.is_none();
     if ports.len() > 1 && ports.iter().any(|(device, _)| nameless(device)) {
-        let detail = "the model of some adapters was not seen, so that siblings cannot be told";
-        return Err(Skip::new(SkipReason::NotCollected, detail));
+        return Err(container.not_shown(
+            "the model of some adapters was not seen, so that siblings cannot be told",
+            "ibstat",
+        ));
     }
     let devices = rdma.devices.get()?;
     let mut groups: BTreeMap<String, Vec<(&Device, &Port)>> = BTreeMap::new();
@@ -113,7 +114,7 @@ fn below_siblings(group: &[(&Device, &Port)]) -> Option<(String, Vec<String>)> {
             "{} of {} ports of the same kind run below the {best} Gb/s of the others: {}",
             slow.len(),
             group.len(),
-            slow[0]
+            listed(&slow.iter().map(String::as_str).collect::<Vec<_>>())
         );
         (detail, slow)
     })

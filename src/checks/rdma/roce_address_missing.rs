@@ -37,6 +37,7 @@ fn run(container: &Container<'_>) -> Outcome {
     }
     let gids = facts.rdma.gids.get()?;
     let (mut good, mut only_v6, mut bad) = (Vec::new(), Vec::new(), Vec::new());
+    let mut unknown = None;
     for (device, port) in &ports {
         let name = format!("{}:{}", device.hca.name, port.number);
         let table = facts.rdma.gids_of(&device.hca.name, port.number)?;
@@ -52,7 +53,12 @@ fn run(container: &Container<'_>) -> Outcome {
             None => format!("{name} has no GID in this network namespace"),
         };
         match best.map(|(gid, reach)| (gid.ipv4().is_some(), reach)) {
-            Some((_, Reach::Unknown(skip))) => return Err(skip.clone()),
+            Some((_, Reach::Unknown(skip))) => {
+                unknown.get_or_insert_with(|| Skip {
+                    detail: format!("{line}: {}", skip.detail),
+                    ..skip.clone()
+                });
+            }
             Some((true, Reach::Routable)) => good.push((device, port, line)),
             Some((false, Reach::Routable)) => only_v6.push((device, port, line)),
             _ => bad.push((device, port, line)),
@@ -76,18 +82,22 @@ fn run(container: &Container<'_>) -> Outcome {
         let seen = lines(&bad);
         let seen = gids.evidence(seen.iter().map(String::as_str));
         let fix = "give the container the adapter's network interface with an IP address (secondary network or hostNetwork)";
-        let usable = good.len() + only_v6.len();
+        let usable = good.len() + only_v6.len() + usize::from(unknown.is_some());
         let detail = format!(
             "{} of {} RoCE ports have no RoCE v2 GID with a local address: {first}",
             bad.len(),
             ports.len()
         );
-        let draft = if usable == 0 {
+        let state_seen = bad.iter().all(|(_, port, _)| port.state.is_some());
+        let draft = if usable == 0 && state_seen {
             container.broken(detail)
         } else {
             Draft::warn(detail)
         };
         return Ok(vec![draft.with([seen]).fix(fix)]);
+    }
+    if let Some(skip) = unknown {
+        return Err(skip);
     }
     if let Some((_, _, first)) = only_v6.first() {
         let seen = lines(&only_v6);

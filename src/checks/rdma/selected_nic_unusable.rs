@@ -67,6 +67,11 @@ fn judge(
         .iter()
         .flat_map(|device| device.hca.ports.iter().map(move |port| (device, port)))
         .collect();
+    let absent = if container.is_pasted() {
+        format!("not in the pasted {}", devices.ask.shown_as)
+    } else {
+        "no such device on this node".to_owned()
+    };
     let interfaces = facts.network.interfaces.known();
     let is_interface = |name: &str| {
         name == "lo" || interfaces.is_some_and(|interfaces| interfaces.contains_key(name))
@@ -97,7 +102,7 @@ fn judge(
                 if known {
                     "no such port of this device, or this UCX wants the name with its port"
                 } else {
-                    "no such device on this node"
+                    &absent
                 }
             ));
             continue;

@@ -3,7 +3,6 @@ use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
 use crate::facts::sysfs::Backing;
 use crate::observed::Skip;
-use crate::report::SkipReason;
 
 check! {
     /// A device is verbs in software over an ordinary interface (`rxe`, `siw`).
@@ -48,11 +47,14 @@ fn run(container: &Container<'_>) -> Outcome {
     let unknown = of(Backing::Unknown);
     if !unknown.is_empty() {
         let detail = format!("whether {} is hardware was not seen", unknown.join(", "));
-        return Err(Skip::new(SkipReason::NotCollected, detail));
+        return Err(container.not_shown(detail, "ibv-devinfo"));
     }
     let hardware = of(Backing::Hardware);
     let seen = devices.evidence(hardware.iter().copied());
-    let detail = format!("all {} devices are hardware", own.len());
+    let detail = match own.len() {
+        1 => format!("{} is hardware", own[0].hca.name),
+        all => format!("all {all} devices are hardware"),
+    };
     Ok(vec![Draft::ok(detail).with([seen])])
 }
 

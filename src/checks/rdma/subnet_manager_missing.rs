@@ -1,10 +1,10 @@
 use crate::check;
 use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
+use crate::checks::words::listed;
 use crate::facts::container::rdma::port_line;
 use crate::facts::hca::LinkLayer;
 use crate::observed::Skip;
-use crate::report::SkipReason;
 use std::collections::BTreeSet;
 
 check! {
@@ -56,11 +56,12 @@ fn run(container: &Container<'_>) -> Outcome {
         })
         .map(line)
         .collect();
-    if let Some(first) = orphans.first() {
+    if !orphans.is_empty() {
         let detail = format!(
-            "{} of {} ACTIVE InfiniBand ports have no local id or no subnet manager: {first}",
+            "{} of {} ACTIVE InfiniBand ports have no local id or no subnet manager: {}",
             orphans.len(),
-            ports.len()
+            ports.len(),
+            listed(&orphans.iter().map(String::as_str).collect::<Vec<_>>())
         );
         let seen = devices.evidence(orphans.iter().map(String::as_str));
         let fix =
@@ -71,8 +72,9 @@ fn run(container: &Container<'_>) -> Outcome {
         .iter()
         .any(|(_, port)| port.lid.is_none() || port.sm_lid.is_none())
     {
-        let detail = "local ids of some InfiniBand ports were not seen";
-        return Err(Skip::new(SkipReason::NotCollected, detail));
+        return Err(
+            container.not_shown("local ids of some InfiniBand ports were not seen", "ibstat")
+        );
     }
     let lines: Vec<String> = ports.iter().map(line).collect();
     // Neither a fault nor proof of two subnets: a local id counts within one subnet only.

@@ -79,7 +79,13 @@ fn run(container: &Container<'_>) -> Outcome {
             format!("KV within the node is emulated by messages over the network: {first}");
         let fix = "let both workers see each other's GPUs and PID namespace; without NVLink set \
                    UCX_CUDA_IPC_ENABLE_GET_ZCOPY=y";
-        return Ok(vec![Draft::warn(detail).with(evidence(&within)).fix(fix)]);
+        let headline = "KV within the node is emulated by messages over the network";
+        return Ok(vec![
+            Draft::warn(detail)
+                .with(evidence(&within))
+                .fix(fix)
+                .headline(headline),
+        ]);
     }
     let detail = "the log shows no table of protocols between nodes; UCX_PROTO_INFO=y prints them";
     Err(Skip::new(SkipReason::NotFound, detail))

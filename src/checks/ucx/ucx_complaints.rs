@@ -52,6 +52,8 @@ fn run(container: &Container<'_>) -> Outcome {
 fn complaints(container: &Container<'_>, log: &Seen<UcxLog>) -> Vec<Draft> {
     let mut drafts = Vec::new();
     let mut add = |draft: Draft, line: &str, fix: &str| {
+        let words = draft.headline.clone().unwrap_or(draft.detail.clone());
+        let draft = draft.headline(crate::sanitise::line(&words, 120));
         drafts.push(draft.with([log.evidence([line])]).fix(fix));
     };
     if log.has_no_usable_transport {
@@ -144,7 +146,9 @@ fn complaints(container: &Container<'_>, log: &Seen<UcxLog>) -> Vec<Draft> {
             "look at the path to the peer: addresses, switch, flow control; the peer may also be gone"
         };
         add(
-            container.broken(format!("a transfer failed: {line}")),
+            container
+                .broken(format!("a transfer failed: {line}"))
+                .headline(format!("a transfer of UCX failed ({what})")),
             &line,
             fix,
         );

@@ -28,7 +28,15 @@ check! {
 
 fn run(container: &Container<'_>) -> Outcome {
     let software = &container.facts.software;
-    container.require_gpu()?;
+    let has_gpu = match container.require_gpu() {
+        Ok(()) => true,
+        // A person pasted what UCX finds, and of the GPUs nothing.
+        Err(skip) if container.is_pasted() && skip.reason == SkipReason::NotCollected => {
+            software.ucx_devices.get()?;
+            false
+        }
+        Err(skip) => return Err(skip),
+    };
     if matches!(
         container.context.backend,
         Backend::Libfabric | Backend::Other
@@ -57,6 +65,16 @@ fn run(container: &Container<'_>) -> Outcome {
         let has = transports.contains("cuda_copy");
         let shown: Vec<&str> = transports.into_iter().collect();
         let seen = [info.evidence([shown.join(" ").as_str()])];
+        if !has && !has_gpu {
+            let detail =
+                "ucx_info -d finds no cuda_copy: it is built without CUDA, or ran where no GPU is";
+            return Ok(vec![
+                Draft::warn(detail)
+                    .with(seen)
+                    .fix(fix)
+                    .headline("UCX finds no cuda_copy"),
+            ]);
+        }
         if !has {
             let detail =
                 "ucx_info -d finds no cuda_copy here, so GPU memory is taken for host memory";

@@ -1,6 +1,8 @@
 use crate::check;
 use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
+use crate::facts::container::Seen;
+use crate::facts::ucx_info::UcxInfo;
 use crate::judge::context::Backend;
 use crate::observed::Skip;
 use crate::snapshot::evidence;
@@ -24,6 +26,9 @@ check! {
 
 fn run(container: &Container<'_>) -> Outcome {
     let software = &container.facts.software;
+    if container.is_pasted() && software.ucx.known().is_none() {
+        return by_tool(container, software.ucx_devices.get()?);
+    }
     if container.facts.rdma.usable_ports()?.is_empty() {
         return Err(Skip::not_applicable());
     }
@@ -46,6 +51,37 @@ fn run(container: &Container<'_>) -> Outcome {
         "the UCX in {place} has no module for verbs, so RDMA ports that are ACTIVE are not used"
     );
     Ok(vec![container.broken(detail).with(seen).fix(fix)])
+}
+
+/// What a pasted `ucx_info -d` finds: a module that is there and finds no device is worth nothing.
+fn by_tool(container: &Container<'_>, info: &Seen<UcxInfo>) -> Outcome {
+    let transports = info.transports();
+    let shown: Vec<&str> = transports.iter().copied().collect();
+    let seen = [info.evidence([shown.join(" ").as_str()])];
+    let is_rdma = |name: &&&str| {
+        ["rc", "dc", "ud", "srd"].contains(&name.split('_').next().unwrap_or_default())
+    };
+    if let Some(found) = transports.iter().find(is_rdma) {
+        return Ok(vec![
+            Draft::ok(format!("UCX finds RDMA transports ({found})")).with(seen),
+        ]);
+    }
+    let fix = "use the UCX of the NIXL wheel or one built --with-verbs, and grant the worker its RDMA devices";
+    let usable = container.facts.rdma.usable_ports();
+    let draft = match &usable {
+        Ok(ports) if !ports.is_empty() => container.broken(
+            "ucx_info -d finds no RDMA transport, though RDMA ports are ACTIVE: KV travels over TCP between nodes",
+        ),
+        _ => Draft::warn(
+            "ucx_info -d finds no RDMA transport: it is built without verbs, or ran where no RDMA device is",
+        ),
+    };
+    Ok(vec![
+        draft
+            .with(seen)
+            .fix(fix)
+            .headline("UCX finds no RDMA transport"),
+    ])
 }
 
 #[cfg(test)]

@@ -75,13 +75,20 @@ pub(super) fn observed<T>(result: Result<T, Skip>) -> Observed<T> {
     result.map_or_else(Observed::Missing, Observed::Known)
 }
 
-/// The first source that answers. Where none does, the reason of the first that was asked at all.
+/// The first source that answers. Where none does, the reason of the first that was asked at all; where all could have been
+/// pasted, all their names.
 pub(super) fn first<T>(sources: Vec<Observed<T>>) -> Observed<T> {
     let mut reason: Option<Skip> = None;
+    let mut inputs: Vec<&'static str> = Vec::new();
     for source in sources {
         match source {
             Observed::Known(value) => return Observed::Known(value),
             Observed::Missing(skip) => {
+                for name in &skip.inputs {
+                    if !inputs.contains(name) {
+                        inputs.push(name);
+                    }
+                }
                 let better = reason
                     .as_ref()
                     .is_none_or(|kept| rank(kept.reason) < rank(skip.reason));
@@ -91,9 +98,11 @@ pub(super) fn first<T>(sources: Vec<Observed<T>>) -> Observed<T> {
             }
         }
     }
-    Observed::Missing(
-        reason.unwrap_or_else(|| Skip::new(SkipReason::NotCollected, "nothing was read")),
-    )
+    let reason = reason.unwrap_or_else(|| Skip::new(SkipReason::NotCollected, "nothing was read"));
+    if reason.reason == SkipReason::NotCollected && !inputs.is_empty() {
+        return Observed::Missing(Skip::not_pasted(inputs));
+    }
+    Observed::Missing(reason)
 }
 
 /// How much a reason says: that something was tried and failed is more than that it was not tried.
@@ -134,6 +143,13 @@ mod tests {
             missing(SkipReason::NotFound),
         ];
         assert_eq!(first(all), missing(SkipReason::Denied));
+        let pasted = vec![
+            missing(SkipReason::NotCollected),
+            Observed::<u8>::Missing(Skip::not_pasted(["ibstat"])),
+            Observed::Missing(Skip::not_pasted(["ibstatus", "ibstat"])),
+        ];
+        let all = Skip::not_pasted(["ibstat", "ibstatus"]);
+        assert_eq!(first(pasted), Observed::Missing(all));
         let known = vec![missing(SkipReason::Denied), Observed::Known(1)];
         assert_eq!(first(known), Observed::Known(1));
     }

@@ -159,8 +159,17 @@ impl Host {
                 found.extend(own);
             }
         }
+        if found.is_empty() && !looked && self.modules.known().is_some() {
+            let detail = "the module list is partial and does not say whether a peer memory module is loaded; \
+                          paste all of lsmod";
+            return Err(Skip::new(SkipReason::NotCollected, detail));
+        }
         if found.is_empty() && !looked {
-            let skip = self.module_versions.get().err();
+            let sources = [self.modules.get().err(), self.module_versions.get().err()];
+            let mut skips = sources.into_iter().flatten();
+            // What a person could have pasted says more than what they could not.
+            let skip = skips.clone().find(|skip| !skip.inputs.is_empty());
+            let skip = skip.or_else(|| skips.next_back());
             return Err(skip.unwrap_or_else(Skip::not_applicable));
         }
         Ok((found, evidence))

@@ -5,8 +5,9 @@
 //! (rdma-system(8)).
 
 use super::answers::{self, Seen, first, list, observed, pairs, tool, whole};
-use crate::ask;
-use crate::facts::hca::{Gid, Hca, Hcas, Port, PortState};
+use crate::ask::{self, Ask};
+use crate::facts::hca::{Gid, GidKind, Hca, Hcas, LinkLayer, Port, PortState};
+use crate::facts::ibdev2netdev::Netdevs;
 use crate::facts::sysfs::{self, Backing, Counters, NodeType, Reading};
 use crate::facts::transcript::{excerpt, number, small};
 use crate::facts::vendor::Vendor;
@@ -26,6 +27,13 @@ pub type PortKey = (String, u32);
 pub struct Rdma {
     /// Devices that the kernel or a tool shows, granted or not.
     pub devices: Observed<Seen<Vec<Device>>>,
+    /// The devices come from outputs that a person pasted. Whether they may be opened is then not known, and which of them
+    /// the container was given neither: all are judged.
+    pub is_pasted: bool,
+    /// What pasted outputs say differently of the same machine, as a sentence each.
+    pub conflicts: Vec<Conflict>,
+    /// Rows of a pasted `ibdev2netdev`, which tells the state of interfaces and not of ports.
+    pub interfaces: Observed<Seen<Netdevs>>,
     /// Devices whose node is here and opens.
     pub granted: Observed<Seen<Granted>>,
     /// GID tables by port. A port that is not in it has an empty table.
@@ -36,6 +44,22 @@ pub struct Rdma {
     pub counters: Observed<Seen<BTreeMap<PortKey, Counters>>>,
     /// Network interfaces by device, as far as they are in this network namespace.
     pub netdevs: Observed<Seen<BTreeMap<String, BTreeSet<String>>>>,
+}
+
+/// Two pasted outputs that contradict each other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Conflict {
+    /// What the one says, as `ibstat: mlx5_0:1 ACTIVE`.
+    pub one: (&'static Ask, String),
+    /// What the other says.
+    pub other: (&'static Ask, String),
+}
+
+impl Conflict {
+    /// The two outputs, whoever is named first.
+    pub fn asks(&self) -> BTreeSet<&'static str> {
+        [self.one.0.id, self.other.0.id].into()
+    }
 }
 
 /// One device, from all sources together.
@@ -120,8 +144,16 @@ pub struct Granted {
 
 impl Rdma {
     pub(super) fn read(snapshot: &Snapshot) -> Self {
+        let sources = Sources::read(snapshot);
         Self {
-            devices: devices(snapshot),
+            devices: sources.devices(snapshot),
+            is_pasted: snapshot.is_pasted(),
+            conflicts: if snapshot.is_pasted() {
+                sources.conflicts()
+            } else {
+                Vec::new()
+            },
+            interfaces: tool(snapshot, &ask::IBDEV2NETDEV, ibdev2netdev::parse),
             granted: granted(snapshot),
             gids: gids(snapshot),
             verbs: tool(snapshot, &ask::IBV_DEVINFO, ibv_devinfo::parse),
@@ -130,9 +162,17 @@ impl Rdma {
         }
     }
 
-    /// Devices that the container may open.
+    /// Nobody could see which devices may be opened, so all that are shown are judged.
+    pub fn judges_all(&self) -> bool {
+        self.is_pasted && self.granted.known().is_none()
+    }
+
+    /// Devices that the container may open; of pasted outputs those that they show.
     pub fn own(&self) -> Result<Vec<&Device>, Skip> {
         let devices = self.devices.get()?;
+        if self.judges_all() {
+            return Ok(devices.iter().collect());
+        }
         let granted = self.granted.get()?;
         let is_shown = |name: &&String| devices.iter().any(|device| device.hca.name == **name);
         if let Some(lost) = granted.devices.iter().find(|name| !is_shown(name)) {
@@ -202,34 +242,206 @@ pub fn state_word(state: &PortState) -> &str {
     }
 }
 
-/// sysfs where it was read, completed by what only tools say; else the tools.
-fn devices(snapshot: &Snapshot) -> Observed<Seen<Vec<Device>>> {
-    let verbs = tool(snapshot, &ask::IBV_DEVINFO, ibv_devinfo::parse);
-    let links = tool(snapshot, &ask::RDMA_LINK, rdma_link::parse);
-    let stat = tool(snapshot, &ask::IBSTAT, ibstat::parse);
-    let status = tool(snapshot, &ask::IBSTATUS, ibstatus::parse);
-    let names = tool(snapshot, &ask::IBV_DEVICES, ibv_devices::parse);
-    let tools = [&verbs, &stat, &status, &links, &names];
-    let mut base = first(vec![sysfs_devices(snapshot), from_tool(&tools)]);
-    if let Observed::Known(base) = &mut base {
-        for hcas in tools.into_iter().filter_map(Observed::known) {
-            complete(&mut base.value, hcas);
-        }
-    }
-    base
+/// What each tool lists.
+struct Sources {
+    /// Those that show ports, then those that only name devices.
+    tools: Vec<Observed<Seen<Hcas>>>,
+    /// GID tables and interfaces, which name devices by the way.
+    named: Vec<(&'static Ask, Vec<Hca>)>,
 }
 
-/// The devices of the first tool that lists some, or says that there are none.
-fn from_tool(tools: &[&Observed<Seen<Hcas>>]) -> Observed<Seen<Vec<Device>>> {
-    let shown = |hcas: &Seen<Hcas>| {
-        let devices = hcas.devices.iter().cloned().map(Device::of).collect();
-        Seen::new(hcas.ask, devices)
-    };
-    let known = || tools.iter().filter_map(|t| t.known());
-    if let Some(hcas) = known().find(|h| !h.devices.is_empty()) {
-        return Observed::Known(shown(hcas));
+impl Sources {
+    fn read(snapshot: &Snapshot) -> Self {
+        let mut named = Vec::new();
+        if snapshot.is_pasted() {
+            let gids = tool(snapshot, &ask::SHOW_GIDS, show_gids::parse);
+            named.extend(gids.known().map(|table| (table.ask, of_gids(table))));
+            let netdevs = tool(snapshot, &ask::IBDEV2NETDEV, ibdev2netdev::parse);
+            named.extend(netdevs.known().map(|rows| (rows.ask, of_netdevs(rows))));
+        }
+        Self {
+            tools: vec![
+                tool(snapshot, &ask::IBV_DEVINFO, ibv_devinfo::parse),
+                tool(snapshot, &ask::IBSTAT, ibstat::parse),
+                tool(snapshot, &ask::IBSTATUS, ibstatus::parse),
+                tool(snapshot, &ask::RDMA_LINK, rdma_link::parse),
+                tool(snapshot, &ask::IBV_DEVICES, ibv_devices::parse),
+            ],
+            named,
+        }
     }
-    first(tools.iter().map(|t| observed(t.get().map(shown))).collect())
+
+    fn known(&self) -> impl Iterator<Item = &Seen<Hcas>> {
+        self.tools.iter().filter_map(Observed::known)
+    }
+
+    /// sysfs where it was read, completed by what only tools say; else the tools.
+    fn devices(&self, snapshot: &Snapshot) -> Observed<Seen<Vec<Device>>> {
+        let mut base = first(vec![
+            sysfs_devices(snapshot),
+            self.by_tools(),
+            self.by_names(),
+        ]);
+        let Observed::Known(base) = &mut base else {
+            return base;
+        };
+        for hcas in self.known() {
+            complete(&mut base.value, &hcas.devices);
+        }
+        if snapshot.is_pasted() {
+            let named = self.named.iter().map(|(_, hcas)| hcas.as_slice());
+            let tools = self.known().map(|hcas| hcas.devices.as_slice());
+            for hca in tools.chain(named).flatten() {
+                if !base.value.iter().any(|device| device.hca.name == hca.name) {
+                    base.value.push(Device::of(hca.clone()));
+                }
+            }
+            for (_, hcas) in &self.named {
+                complete(&mut base.value, hcas);
+            }
+            // Which of two that contradict each other is right is not known.
+            for (device, port) in self.disputed() {
+                let ports = base.value.iter_mut().filter(|d| d.hca.name == device);
+                for port in ports.flat_map(|d| d.hca.ports.iter_mut().filter(|p| p.number == port))
+                {
+                    port.state = None;
+                }
+            }
+        }
+        Observed::Known(Seen::new(base.ask, std::mem::take(&mut base.value)))
+    }
+
+    /// The devices of the first tool that lists some, or says that there are none.
+    fn by_tools(&self) -> Observed<Seen<Vec<Device>>> {
+        let shown = |hcas: &Seen<Hcas>| {
+            let devices = hcas.devices.iter().cloned().map(Device::of).collect();
+            Seen::new(hcas.ask, devices)
+        };
+        if let Some(hcas) = self.known().find(|h| !h.devices.is_empty()) {
+            return Observed::Known(shown(hcas));
+        }
+        let tools = self.tools.iter();
+        first(tools.map(|t| observed(t.get().map(shown))).collect())
+    }
+
+    /// Devices of which only names, addresses or interfaces were pasted.
+    fn by_names(&self) -> Observed<Seen<Vec<Device>>> {
+        let Some((ask, hcas)) = self.named.first() else {
+            return Observed::Missing(Skip::new(SkipReason::NotCollected, "nothing was read"));
+        };
+        let devices = hcas.iter().cloned().map(Device::of).collect();
+        Observed::Known(Seen::new(ask, devices))
+    }
+
+    /// Ports of which two tools tell different states.
+    fn disputed(&self) -> BTreeSet<PortKey> {
+        let mut seen: BTreeMap<PortKey, &PortState> = BTreeMap::new();
+        let mut disputed = BTreeSet::new();
+        for (key, _, state) in self.states() {
+            if seen
+                .insert(key.clone(), state)
+                .is_some_and(|other| other != state)
+            {
+                disputed.insert(key);
+            }
+        }
+        disputed
+    }
+
+    fn states(&self) -> impl Iterator<Item = (PortKey, &'static Ask, &PortState)> {
+        self.known().flat_map(|hcas| {
+            hcas.devices.iter().flat_map(|hca| {
+                hca.ports.iter().filter_map(|port| {
+                    let key = (hca.name.clone(), port.number);
+                    Some((key, hcas.ask, port.state.as_ref()?))
+                })
+            })
+        })
+    }
+
+    /// Where tools contradict each other: in the state of a port, and in what devices there are.
+    fn conflicts(&self) -> Vec<Conflict> {
+        let mut conflicts = Vec::new();
+        for (name, number) in self.disputed() {
+            let mut said: Vec<(&'static Ask, String)> = Vec::new();
+            for (key, ask, state) in self.states() {
+                let words = format!("{name}:{number} {}", state_word(state));
+                if key == (name.clone(), number) && said.iter().all(|(_, other)| *other != words) {
+                    said.push((ask, words));
+                }
+            }
+            let mut said = said.into_iter();
+            if let (Some(one), Some(other)) = (said.next(), said.next()) {
+                conflicts.push(Conflict { one, other });
+            }
+        }
+        let names = |hcas: &[Hca]| -> BTreeSet<String> {
+            hcas.iter().map(|hca| hca.name.clone()).collect()
+        };
+        let lists: Vec<(&'static Ask, BTreeSet<String>)> = self
+            .known()
+            .map(|hcas| (hcas.ask, names(&hcas.devices)))
+            .collect();
+        let by_the_way = self.named.iter().map(|(ask, hcas)| (*ask, names(hcas)));
+        let all: Vec<_> = lists.iter().cloned().chain(by_the_way).collect();
+        for (at, (list, full)) in lists.iter().enumerate() {
+            // What only names devices by the way need not name all of them.
+            for (ask, some) in all.iter().skip(at + 1) {
+                let more = some.difference(full).cloned().collect::<Vec<_>>().join(" ");
+                let lacks = full.difference(some).cloned().collect::<Vec<_>>().join(" ");
+                if !more.is_empty() {
+                    conflicts.push(Conflict {
+                        one: (ask, more.clone()),
+                        other: (list, format!("no {more}")),
+                    });
+                }
+                if !lacks.is_empty() && lists.iter().any(|(other, _)| other.id == ask.id) {
+                    conflicts.push(Conflict {
+                        one: (list, lacks.clone()),
+                        other: (ask, format!("no {lacks}")),
+                    });
+                }
+            }
+        }
+        conflicts
+    }
+}
+
+/// Devices of a GID table. RoCE v2, or a network interface, is on Ethernet only; InfiniBand shows neither.
+fn of_gids(table: &show_gids::GidTable) -> Vec<Hca> {
+    let mut hcas: Vec<Hca> = Vec::new();
+    for row in &table.rows {
+        let at = hcas.iter().position(|hca| hca.name == row.device);
+        let at = at.unwrap_or_else(|| {
+            hcas.push(Hca::named(&row.device));
+            hcas.len() - 1
+        });
+        let ports = &mut hcas[at].ports;
+        let at = ports.iter().position(|port| port.number == row.port);
+        let at = at.unwrap_or_else(|| {
+            ports.push(Port::numbered(row.port));
+            ports.len() - 1
+        });
+        if row.gid.kind == Some(GidKind::RoceV2) || row.gid.netdev.is_some() {
+            ports[at].link_layer = Some(LinkLayer::Ethernet);
+        }
+    }
+    hcas
+}
+
+fn of_netdevs(rows: &Netdevs) -> Vec<Hca> {
+    let mut hcas: Vec<Hca> = Vec::new();
+    for row in &rows.rows {
+        let at = hcas.iter().position(|hca| hca.name == row.device);
+        let at = at.unwrap_or_else(|| {
+            hcas.push(Hca::named(&row.device));
+            hcas.len() - 1
+        });
+        let mut port = Port::numbered(row.port);
+        port.netdev = Some(row.netdev.clone());
+        hcas[at].ports.push(port);
+    }
+    hcas
 }
 
 fn sysfs_devices(snapshot: &Snapshot) -> Observed<Seen<Vec<Device>>> {
@@ -312,8 +524,8 @@ fn pcie<'a>(read: impl Fn(&str) -> Option<&'a str>) -> Option<Pcie> {
 }
 
 /// Fills what is not known yet. The first source that says something is right.
-fn complete(devices: &mut [Device], hcas: &Hcas) {
-    for hca in &hcas.devices {
+fn complete(devices: &mut [Device], hcas: &[Hca]) {
+    for hca in hcas {
         let Some(device) = devices.iter_mut().find(|d| d.hca.name == hca.name) else {
             continue;
         };
@@ -348,7 +560,7 @@ fn complete(devices: &mut [Device], hcas: &Hcas) {
     }
 }
 
-/// By the nodes and what opening them gave. A pasted `ibv_devinfo` has opened what it shows.
+/// By the nodes and what opening them gave.
 fn granted(snapshot: &Snapshot) -> Observed<Seen<Granted>> {
     let by_nodes = || {
         let nodes: BTreeSet<String> = whole(snapshot, &ask::DEV_INFINIBAND)?
@@ -394,25 +606,12 @@ fn granted(snapshot: &Snapshot) -> Observed<Seen<Granted>> {
             .retain(|device, _| !granted.devices.contains(device));
         Ok(Seen::new(&ask::DEV_INFINIBAND_OPEN, granted))
     };
-    let by_verbs = || {
-        // The probe looks at the nodes; without them the tool proves only what it opened itself.
-        let hcas = tool(snapshot, &ask::IBV_DEVINFO, ibv_devinfo::parse);
-        let hcas = hcas.get()?;
-        let opened = hcas.devices.iter().filter(|hca| !hca.ports.is_empty());
-        let devices = opened.map(|hca| hca.name.clone()).collect();
-        Ok(Seen::new(
-            &ask::IBV_DEVINFO,
-            Granted {
-                devices,
-                ..Granted::default()
-            },
-        ))
-    };
-    let nodes: Observed<Seen<Granted>> = observed(by_nodes());
-    if snapshot.answers.contains_key(ask::DEV_INFINIBAND.id) {
-        return nodes;
+    if snapshot.is_pasted() && !snapshot.answers.contains_key(ask::DEV_INFINIBAND.id) {
+        // Listing is not access, and ibv_devinfo opens what it lists: it cannot vouch for itself.
+        let detail = "whether the worker may open its RDMA devices is not in pasted outputs; run the tool in the pod";
+        return Observed::Missing(Skip::new(SkipReason::NotCollected, detail));
     }
-    first(vec![nodes, observed(by_verbs())])
+    observed(by_nodes())
 }
 
 fn gids(snapshot: &Snapshot) -> Observed<Seen<BTreeMap<PortKey, Vec<Gid>>>> {
@@ -432,7 +631,12 @@ fn gids(snapshot: &Snapshot) -> Observed<Seen<BTreeMap<PortKey, Vec<Gid>>>> {
     let by_show_gids = tool(snapshot, &ask::SHOW_GIDS, |text| {
         let table = show_gids::parse(text)?;
         if table.is_cut() {
-            return Err(Unparsable::new("show_gids", ""));
+            let detail = format!(
+                "show_gids is cut: it has {} of {} entries",
+                table.rows.len(),
+                table.announced.unwrap_or_default()
+            );
+            return Err(Skip::new(SkipReason::Unparsable, detail));
         }
         let mut tables: BTreeMap<PortKey, Vec<Gid>> = BTreeMap::new();
         for row in table.rows {
@@ -441,7 +645,7 @@ fn gids(snapshot: &Snapshot) -> Observed<Seen<BTreeMap<PortKey, Vec<Gid>>>> {
                 .or_default()
                 .push(row.gid);
         }
-        Ok(tables)
+        Ok::<_, Skip>(tables)
     });
     let by_verbs = || {
         let hcas = tool(snapshot, &ask::IBV_DEVINFO, ibv_devinfo::parse);

@@ -394,8 +394,29 @@ fn devices(snapshot: &Snapshot, ask: &'static crate::ask::Ask) -> Observed<Seen<
     })
 }
 
-/// `.../nixl_cu12-1.3.0.dist-info`.
+/// Rows of `pip list`, below its header. A list without the header may be a part, in which what is absent may yet be there.
+pub(crate) fn pip_list(text: &str) -> Option<Vec<Package>> {
+    let mut lines = text.lines().map(str::trim);
+    lines.find(|line| line.starts_with("Package") && line.contains("Version"))?;
+    let rows = lines.filter_map(|line| {
+        let mut words = line.split_whitespace();
+        let (name, version) = (words.next()?, words.next()?);
+        version
+            .starts_with(|c: char| c.is_ascii_digit())
+            .then(|| Package {
+                name: excerpt(name),
+                version: excerpt(version),
+                site: String::new(),
+            })
+    });
+    Some(rows.collect())
+}
+
+/// `.../nixl_cu12-1.3.0.dist-info`, or what a person pastes of pip.
 fn packages(text: &str) -> Vec<Package> {
+    if let Some(rows) = pip_list(text) {
+        return rows;
+    }
     text.lines()
         .filter_map(|line| {
             let line = line.trim();

@@ -1,0 +1,246 @@
+//! Whether a pasted text is what it was handed in as.
+//!
+//! Readers of kernel files and logs are total: they find nothing in a foreign text, and nothing would then look like "none".
+//! A person who mixes two files up must hear of it.
+
+use super::container::software;
+use super::unparsable::Why;
+use super::{
+    Unparsable, dev_shm, dmesg, ibdev2netdev, ibstat, ibstatus, ibv_devices, ibv_devinfo, limits,
+    modules, nccl_log, nvidia_smi_csv, nvidia_smi_nvlink, nvidia_smi_q, nvidia_smi_topo, rdma_link,
+    show_gids, transcript, ucx_info, ucx_log,
+};
+use crate::ask::{self, Ask};
+
+/// Says what is wrong with a text as the answer to this ask. A tool that says that it could not run has answered.
+pub fn refuse(ask: &Ask, text: &str) -> Option<String> {
+    let unparsable = recognise(ask, text).err()?;
+    match &unparsable.why {
+        Why::Failed { .. } => None,
+        Why::Empty => Some(format!("is empty: there is no {} in it", ask.shown_as)),
+        Why::Foreign { seen } => {
+            let hint = reads_like(text).filter(|other| *other != ask.id);
+            let hint = hint.map_or(String::new(), |other| {
+                format!("; it reads like --input {other}=FILE")
+            });
+            Some(format!(
+                "is no output of {}: it begins with `{seen}`{hint}",
+                ask.shown_as
+            ))
+        }
+    }
+}
+
+/// The reader of an output: an error where it understands nothing.
+type Reader = fn(&str) -> Result<(), Unparsable>;
+
+/// Readers that take no text but that of their own tool.
+const STRICT: &[(&Ask, Reader)] = &[
+    (&ask::IBV_DEVINFO, |t| ibv_devinfo::parse(t).map(drop)),
+    (&ask::IBSTAT, |t| ibstat::parse(t).map(drop)),
+    (&ask::IBSTATUS, |t| ibstatus::parse(t).map(drop)),
+    (&ask::SHOW_GIDS, |t| show_gids::parse(t).map(drop)),
+    (&ask::IBDEV2NETDEV, |t| ibdev2netdev::parse(t).map(drop)),
+    (&ask::RDMA_LINK, |t| rdma_link::parse(t).map(drop)),
+    (&ask::NVIDIA_SMI_TOPO, |t| {
+        nvidia_smi_topo::parse(t).map(drop)
+    }),
+    (&ask::NVIDIA_SMI_NVLINK, |t| {
+        nvidia_smi_nvlink::parse(t).map(drop)
+    }),
+    (&ask::SMI_Q, |t| nvidia_smi_q::parse(t).map(drop)),
+    (&ask::UCX_INFO, |t| ucx_info::parse(t).map(drop)),
+    (&ask::NCCL_LOG, |t| {
+        holds(nccl_log::parse(t).lines > 0, "NCCL with its log on", t)
+    }),
+    (&ask::UCX_LOG, |t| {
+        holds(ucx_log::parse(t).lines > 0, "UCX with its log on", t)
+    }),
+    (&ask::LSMOD, |t| modules::parse(t).map(drop)),
+    (&ask::DMESG, |t| holds(dmesg::is_kernel_log(t), "dmesg", t)),
+];
+
+/// Readers of texts so plain that others may look like them.
+const PLAIN: &[(&Ask, Reader)] = &[
+    (&ask::IBV_DEVICES, |t| ibv_devices::parse(t).map(drop)),
+    (&ask::NVIDIA_SMI_FABRIC, |t| {
+        nvidia_smi_q::parse(t).map(drop)
+    }),
+    (&ask::NVIDIA_SMI_QUERY, |t| {
+        nvidia_smi_csv::parse(t).map(drop)
+    }),
+    (&ask::UCX_INFO_DEVICES, |t| ucx_info::parse(t).map(drop)),
+    (&ask::UCX_INFO_VERSION, |t| ucx_info::parse(t).map(drop)),
+    (&ask::ULIMIT, |t| limits::parse(t).map(drop)),
+    (&ask::LIMITS, |t| limits::parse(t).map(drop)),
+    (&ask::STATUS, |t| limits::parse_status(t).map(drop)),
+    (&ask::SHM, |t| dev_shm::parse(t).map(drop)),
+    (&ask::ENVIRONMENT, |t| holds(is_environment(t), "env", t)),
+    (&ask::KERNEL, |t| holds(is_kernel(t), "uname", t)),
+    (&ask::ARCHITECTURE, |t| {
+        holds(t.split_whitespace().count() == 1, "uname -m", t)
+    }),
+    (&ask::IP_ADDR, |t| {
+        holds(
+            t.contains(" inet ") || t.contains(" inet6 ") || t.contains("\tinet "),
+            "ip addr",
+            t,
+        )
+    }),
+    (&ask::FI_INFO_EFA, |t| {
+        holds(
+            t.contains("provider:") || t.contains("fi_getinfo"),
+            "fi_info",
+            t,
+        )
+    }),
+    (&ask::PYTHON_PACKAGES, |t| {
+        holds(
+            t.contains(".dist-info") || software::pip_list(t).is_some_and(|rows| !rows.is_empty()),
+            "pip list with its header",
+            t,
+        )
+    }),
+];
+
+fn holds(it: bool, tool: &'static str, text: &str) -> Result<(), Unparsable> {
+    if it {
+        Ok(())
+    } else {
+        Err(Unparsable::new(tool, text))
+    }
+}
+
+fn recognise(ask: &Ask, text: &str) -> Result<(), Unparsable> {
+    // A reader may take silence for an answer; a file with nothing in it is none.
+    if text.trim().is_empty() {
+        return Err(Unparsable::new("such", text));
+    }
+    let readers = STRICT.iter().chain(PLAIN);
+    let reader = readers.clone().find(|(of, _)| of.id == ask.id);
+    reader.map_or(Ok(()), |(_, read)| read(text))
+}
+
+/// The output that a text is, where its form says so.
+fn reads_like(text: &str) -> Option<&'static str> {
+    let like = STRICT.iter().find(|(_, read)| read(text).is_ok());
+    let like = like.and_then(|(of, _)| ask::paste_word(of));
+    like.or_else(|| is_environment(text).then_some("env"))
+}
+
+/// Most lines are `NAME=value`; a value may go on over several.
+fn is_environment(text: &str) -> bool {
+    let is_name = |name: &str| {
+        !name.is_empty()
+            && !name.starts_with(|c: char| c.is_ascii_digit())
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    };
+    let (mut settings, mut others) = (0_usize, 0_usize);
+    for line in transcript::lines(text) {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') || transcript::prompt(line).is_some() {
+            continue;
+        }
+        let line = line.strip_prefix("export ").unwrap_or(line);
+        match line.split_once('=') {
+            Some((name, _)) if is_name(name.trim()) => settings += 1,
+            _ => others += 1,
+        }
+    }
+    settings > 0 && settings >= others
+}
+
+/// `uname -r`, or `uname -a`.
+fn is_kernel(text: &str) -> bool {
+    let mut lines = transcript::lines(text)
+        .map(|line| line.trim().to_owned())
+        .filter(|line| !line.is_empty() && transcript::prompt(line).is_none());
+    let Some(line) = lines.next() else {
+        return false;
+    };
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let is_release = |word: &&str| {
+        word.starts_with(|c: char| c.is_ascii_digit()) && word.split('.').count() >= 2
+    };
+    match words.as_slice() {
+        [release] => is_release(release),
+        ["Linux", ..] => words.iter().any(is_release),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const IBSTAT: &str = "CA 'mlx5_0'\n\tNumber of ports: 1\n\tFirmware version: 28.36.1010\n\tPort 1:\n\t\tState: Active\n\
+                          \t\tPhysical state: LinkUp\n";
+
+    /// A short text that each output is.
+    const OWN: &[(&Ask, &str)] = &[
+        (&ask::IBSTAT, IBSTAT),
+        (&ask::ENVIRONMENT, "UCX_TLS=rc\nexport HOME=/root\n"),
+        (&ask::ENVIRONMENT, "HOME=/root\n"),
+        (&ask::KERNEL, "5.15.0-1053-nvidia\n"),
+        (&ask::KERNEL, "Linux node 6.1.0-57-amd64 #1 SMP x86_64\n"),
+        (&ask::ULIMIT, "unlimited\n"),
+        (&ask::ULIMIT, "max locked memory       (kbytes, -l) 64\n"),
+        (
+            &ask::LSMOD,
+            "nvidia_peermem 16384 0\nib_uverbs 200704 1 nvidia_peermem\n",
+        ),
+        (
+            &ask::DMESG,
+            "[    3.141592] mlx5_core 0000:15:00.0: firmware version: 28.36.1010\n",
+        ),
+        (
+            &ask::DMESG,
+            "Nov 30 14:00:01 node kernel: mlx5_core 0000:15:00.0: up\n",
+        ),
+        (&ask::DMESG, "6,1234,98765,-;usb 1-1: new device\n"),
+        (
+            &ask::DMESG,
+            "mlx5_core 0000:15:00.0: Port module event[error]: module 0, Cable error\n",
+        ),
+        (
+            &ask::IP_ADDR,
+            "2: eth0    inet 10.0.0.1/24 scope global eth0\n",
+        ),
+    ];
+
+    #[test]
+    fn each_output_is_taken_as_itself() {
+        for (ask, text) in OWN {
+            assert_eq!(refuse(ask, text), None, "{}", ask.id);
+        }
+    }
+
+    #[test]
+    fn no_output_is_taken_as_another() {
+        for (ask, _) in OWN {
+            for (other, text) in OWN {
+                if ask.id != other.id {
+                    let said = refuse(ask, text);
+                    assert!(said.is_some(), "{} as {}: {text}", other.id, ask.id);
+                }
+            }
+            let said = refuse(ask, "Lorem ipsum dolor sit amet.\n").unwrap();
+            assert!(said.contains("it begins with `Lorem ipsum"), "{said}");
+            assert!(refuse(ask, " \n").unwrap().starts_with("is empty"));
+        }
+    }
+
+    #[test]
+    fn a_mistaken_name_is_corrected() {
+        let said = refuse(&ask::ENVIRONMENT, IBSTAT).unwrap();
+        assert!(
+            said.ends_with("it reads like --input ibstat=FILE"),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn a_tool_that_did_not_run_has_answered() {
+        assert_eq!(refuse(&ask::IBSTAT, "sh: 1: ibstat: not found\n"), None);
+    }
+}
