@@ -166,7 +166,6 @@ pub struct Report {
     /// The transfers that were made.
     pub pairs: Pairs,
     /// Variables of running workers and where they come from.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub environment: Vec<EnvironmentReport>,
     /// Every finding, by target and then by check.
     pub checks: Vec<Finding>,
