@@ -93,9 +93,9 @@ mod live {
     use crate::cluster::run::{Schedule, Stop};
     use crate::collect::pods::{Wanted, probe};
     use crate::evaluate::Described;
-    use crate::report::{InputError, Note};
-    use crate::snapshot::{Deployment, Manifest, Origin};
-    use crate::{catalogue, sanitise};
+    use crate::report::{InputError, Note, SkipReason};
+    use crate::snapshot::{Answer, Deployment, Manifest, Origin, Snapshot};
+    use crate::{ask, catalogue, sanitise};
     use std::time::{Duration, Instant};
 
     impl Arguments {
@@ -173,6 +173,17 @@ mod live {
             collected.snapshots = self.probe(&cluster, workers, left(), stop).await;
             if stop.is_asked() {
                 collected = interrupted(collected);
+            } else {
+                let lost: Vec<&str> = collected
+                    .snapshots
+                    .iter()
+                    .filter(|s| cut_off(s))
+                    .map(|s| s.place.pod.as_str())
+                    .collect();
+                if !lost.is_empty() {
+                    let notes = found.since(&cluster, &lost).await;
+                    collected.notes.extend(notes);
+                }
             }
             Bundle {
                 deployment: Some(record),
@@ -186,7 +197,7 @@ mod live {
             workers: Vec<Wanted>,
             left: Duration,
             stop: &Stop,
-        ) -> Vec<crate::snapshot::Snapshot> {
+        ) -> Vec<Snapshot> {
             let targets = &self.targets;
             let schedule = Schedule {
                 parallel: targets.parallel,
@@ -212,6 +223,20 @@ mod live {
             message: "interrupted; this is what was seen until then".to_owned(),
         });
         collected
+    }
+
+    /// It ran when it was listed, and no longer answered when it was looked into.
+    fn cut_off(snapshot: &Snapshot) -> bool {
+        let missing = |answer: &Answer, reasons: &[SkipReason]| match answer {
+            Answer::Missing { reason, .. } => reasons.contains(reason),
+            Answer::Text(_) => false,
+        };
+        let target = snapshot.answers.get(ask::TARGET.id);
+        target.is_some_and(|a| missing(a, &[SkipReason::NotFound, SkipReason::Timeout]))
+            || snapshot
+                .answers
+                .values()
+                .any(|a| missing(a, &[SkipReason::ConnectionLost]))
     }
 
     /// What is kept of the deployment beside its containers.

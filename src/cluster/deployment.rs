@@ -45,6 +45,8 @@ pub struct Deployment {
     pub pods: Vec<Templated>,
     /// What was seen on the way.
     pub notes: Vec<Note>,
+    /// The selector that finds its pods.
+    pub selector: String,
     /// ConfigMaps that its pods take variables or engine files from, as YAML, reduced.
     pub config_maps: Vec<String>,
 }
@@ -218,6 +220,7 @@ async fn by_selector(
     Ok(Deployment {
         name,
         namespace: namespace.to_owned(),
+        selector: selector.to_owned(),
         written: None,
         pods,
         notes,
@@ -320,6 +323,7 @@ async fn by_name(
         });
     }
     Ok(Deployment {
+        selector: format!("{GRAPH}={name}"),
         written: object.filter(|o| !is_hollow(o)).map(Written::of),
         name,
         namespace: namespace.to_owned(),
@@ -503,6 +507,54 @@ impl Deployment {
                 }),
             }
         }
+    }
+
+    /// What happened to these pods since they were listed: a second look, for when some of them could not be read to the end.
+    pub async fn since(&self, cluster: &Cluster, pods: &[&str]) -> Vec<Note> {
+        let now =
+            match super::pods::by_selector(cluster, &self.namespace, &self.selector, &|_| false)
+                .await
+            {
+                Ok(now) => now,
+                Err(error) => {
+                    return vec![Note {
+                        object: "pods".to_owned(),
+                        message: format!(
+                            "{error}; so it is not known what became of the pods that were lost"
+                        ),
+                    }];
+                }
+            };
+        let restarts =
+            |pod: &super::project::Pod| pod.containers.iter().map(|c| c.restarts).sum::<i32>();
+        let before = self
+            .pods
+            .iter()
+            .map(|p| &p.pod)
+            .filter(|p| pods.contains(&p.name.as_str()));
+        before
+            .filter_map(|before| {
+                let message = match now.iter().find(|p| p.name == before.name) {
+                    None => "was deleted during the run; run it again".to_owned(),
+                    Some(now) if now.uid != before.uid => format!(
+                        "was replaced during the run (now on node {}); run it again",
+                        now.node.as_deref().unwrap_or("(none)")
+                    ),
+                    Some(now) if now.deleting => {
+                        "is being deleted; run it again when its successor is there".to_owned()
+                    }
+                    Some(now) if restarts(now) > restarts(before) => {
+                        "was restarted during the run; `kubectl logs --previous` says why"
+                            .to_owned()
+                    }
+                    Some(_) => return None,
+                };
+                Some(Note {
+                    object: format!("pod {}/{}", before.namespace, before.name),
+                    message,
+                })
+            })
+            .collect()
     }
 
     /// Group of a pod: its component; else what made it; else itself.

@@ -79,6 +79,18 @@ impl Fleet {
         self
     }
 
+    /// The API object of one of its pods, changed.
+    pub fn object_of(&self, name: &str, change: impl FnOnce(&mut Value)) -> Value {
+        let pod = self
+            .pods
+            .iter()
+            .find(|p| p.object["metadata"]["name"] == name)
+            .unwrap();
+        let mut object = pod.object.clone();
+        change(&mut object);
+        object
+    }
+
     /// Its object, as the operator stores it.
     pub fn object(&self) -> Value {
         let component = |role: &str| {

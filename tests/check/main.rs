@@ -12,6 +12,7 @@ mod root;
 
 mod discovery;
 mod environment;
+mod faults;
 mod fleet;
 
 use fake::cluster::FakeCluster;

@@ -55,6 +55,7 @@ pub struct Builder {
     before_1_35: bool,
     orphans: bool,
     slow: Duration,
+    later: BTreeMap<String, Option<Value>>,
     seed: u64,
 }
 
@@ -81,6 +82,12 @@ impl Builder {
     /// Any object at its path.
     pub fn object(mut self, path: &str, object: Value) -> Self {
         self.objects.insert(path.to_owned(), object);
+        self
+    }
+
+    /// What becomes of the object at this path once the first exec has begun: another one, or nothing.
+    pub fn later(mut self, path: &str, object: Option<Value>) -> Self {
+        self.later.insert(path.to_owned(), object);
         self
     }
 
@@ -331,9 +338,19 @@ impl World {
             .any(|(v, r)| v == verb && r == resource)
     }
 
+    /// An object as it stands now.
+    fn now<'a>(&'a self, path: &str, object: &'a Value) -> Option<&'a Value> {
+        let begun = self.most_execs.load(Ordering::SeqCst) > 0;
+        match self.described.later.get(path).filter(|_| begun) {
+            Some(later) => later.as_ref(),
+            None => Some(object),
+        }
+    }
+
     fn read(&self, path: &str, query: &[(String, String)]) -> Response {
         let last = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
-        if let Some(object) = self.described.objects.get(path) {
+        let object = self.described.objects.get(path);
+        if let Some(object) = object.and_then(|object| self.now(path, object)) {
             let resource = last(path.rsplit_once('/').map_or("", |(parent, _)| parent));
             if self.denied("get", &resource) {
                 return forbidden("get", &resource);
@@ -345,7 +362,7 @@ impl World {
             .objects
             .iter()
             .filter(|(p, _)| p.rsplit_once('/').is_some_and(|(parent, _)| parent == path))
-            .map(|(_, object)| object)
+            .filter_map(|(path, object)| self.now(path, object))
             .collect();
         if items.is_empty() && !["pods", "nodes"].contains(&last(path).as_str()) {
             let name = last(path);

@@ -1,0 +1,137 @@
+//! What can go wrong while a deployment is looked at: each has its own words, and the rest of the report stands.
+
+use crate::fake::kubelet::Exec;
+use crate::fake::pod::FakePod;
+use crate::fleet::{Fleet, cluster};
+use crate::on;
+use serde_json::json;
+
+fn plain(pod: FakePod) -> FakePod {
+    pod
+}
+
+/// Pods that are deleted, replaced or started again while they are read.
+#[tokio::test]
+async fn pods_that_go_away_during_the_run_are_told_apart() {
+    let lost = |pod: FakePod| pod.exec(Exec::DeletedAfter(2_000));
+    let fleet = Fleet::new("g")
+        .worker("prefill", &[], plain)
+        .worker("decode", &[], lost)
+        .worker("decode", &[], lost)
+        .worker("decode", &[], lost);
+    let path = |name: &str| format!("/api/v1/namespaces/llm/pods/{name}");
+    let replaced = fleet.object_of("decode-2", |pod| {
+        pod["metadata"]["uid"] = json!("another");
+        pod["spec"]["nodeName"] = json!("node-9");
+    });
+    let restarted = fleet.object_of("decode-3", |pod| {
+        pod["status"]["containerStatuses"][0]["restartCount"] = json!(1);
+    });
+    let (builder, _trees) = fleet.into(cluster());
+    let fake = builder
+        .later(&path("decode-1"), None)
+        .later(&path("decode-2"), Some(replaced))
+        .later(&path("decode-3"), Some(restarted))
+        .start()
+        .await;
+    let run = on(&fake, &["g"]).await;
+    let notes = run.report()["notes"].to_string();
+    for words in [
+        "was deleted during the run",
+        "was replaced during the run (now on node node-9)",
+        "was restarted during the run",
+    ] {
+        assert!(notes.contains(words), "no {words:?} in {notes}");
+    }
+    let report = run.report();
+    assert_eq!(report["trust"], "unproven", "{}", run.stdout);
+    let checks = report["checks"].as_array().unwrap();
+    let fine = checks.iter().any(|c| {
+        c["target"]["name"] == "prefill-0" && c["name"] == "ib-link" && c["status"] == "ok"
+    });
+    assert!(fine, "{}", run.stdout);
+}
+
+/// Pods may be listed and not looked into: what is written is judged, and what could not be seen is said.
+#[tokio::test]
+async fn without_exec_the_static_part_is_judged() {
+    let forbidden = json!({"reason": "Forbidden", "message": "pods \"x\" is forbidden: User \"fake\" cannot create resource \"pods/exec\""});
+    let exec = |pod: FakePod| pod.exec(Exec::Refuse(403, forbidden.clone()));
+    let tcp = |pod: FakePod| {
+        exec(pod.set(
+            "/spec/containers/0/env",
+            json!([{"name": "UCX_TLS", "value": "tcp,cuda_copy"}]),
+        ))
+    };
+    let (builder, _trees) = Fleet::new("g")
+        .worker("prefill", &[], exec)
+        .worker("decode", &[], tcp)
+        .into(cluster());
+    let fake = builder
+        .deny("create", "pods/exec")
+        .deny("get", "pods/exec")
+        .start()
+        .await;
+    let run = on(&fake, &["g"]).await;
+    assert_eq!(run.report()["trust"], "untrusted", "{}", run.stdout);
+    let complaints = run.complaints().join("\n");
+    assert!(complaints.contains("UCX_TLS"), "{complaints}");
+    assert!(
+        run.report()["notes"].to_string().contains("pods/exec"),
+        "{}",
+        run.stdout
+    );
+}
+
+/// Names, labels and values that a terminal or a shell could take for something else.
+#[tokio::test]
+async fn odd_characters_stay_what_they_are() {
+    let odd = |pod: FakePod| {
+        pod.label(
+            "nvidia.com/dynamo-component",
+            "de\u{1b}[2Jcode\n--- kind: x",
+        )
+        .set(
+            "/spec/containers/0/env",
+            json!([{"name": "UCX_TLS", "value": "rc,cuda_copy\u{1b}[31m\n- name: x"}]),
+        )
+    };
+    let (builder, _trees) = Fleet::new("g")
+        .worker("prefill", &[], plain)
+        .worker("decode", &[], odd)
+        .into(cluster());
+    let fake = builder.start().await;
+    for output in ["json", "text"] {
+        let run = on(&fake, &["g", "-v", "-o", output]).await;
+        assert!(!run.stdout.contains('\u{1b}'), "{:?}", run.stdout);
+        assert!(run.stdout.contains("prefill-0"), "{}", run.stdout);
+    }
+}
+
+/// A namespace with thousands of other pods: only those of the deployment are listed, in pages.
+#[tokio::test]
+async fn a_crowded_namespace_costs_nothing_and_a_large_deployment_is_read_in_pages() {
+    let mut builder = cluster();
+    for n in 0..3_000 {
+        let pod = FakePod::new("llm", &format!("other-{n}"), "/nowhere");
+        builder = builder.with(pod);
+    }
+    let (builder, _trees) = Fleet::new("g")
+        .worker("prefill", &[], plain)
+        .worker("decode", &[], plain)
+        .into(builder);
+    let fake = builder.start().await;
+    let run = on(&fake, &["g"]).await;
+    assert_eq!(run.code, Some(0), "{}", run.stdout);
+    let lists = fake
+        .requests()
+        .iter()
+        .filter(|r| r.path.ends_with("/pods"))
+        .count();
+    let execs = fake
+        .requests()
+        .iter()
+        .filter(|r| r.path.ends_with("/exec"))
+        .count();
+    assert_eq!((lists, execs), (1, 2));
+}
