@@ -257,6 +257,9 @@ fn port_states_need_no_grant_and_prove_none() {
     }
     let one_dead = healthy.clone() + &ca("mlx5_4", "Down", "Polling", "InfiniBand", 0);
     assert_eq!(faults("ibstat", &one_dead), ["warn port-without-link"]);
+    // Fewer than a group shows: only who pastes it knows whether the dead one is used.
+    let few = up("mlx5_0") + &ca("mlx5_1", "Down", "Disabled", "InfiniBand", 0);
+    assert_eq!(faults("ibstat", &few), ["warn port-without-link"]);
     let waiting = healthy + &ca("mlx5_4", "Initializing", "LinkUp", "InfiniBand", 0);
     assert_eq!(faults("ibstat", &waiting), ["warn port-not-ready"]);
     let no_manager = ca("mlx5_0", "Down", "LinkUp", "InfiniBand", 0);
@@ -416,6 +419,31 @@ fn a_bad_port_is_named_though_another_is_not_known() {
         "{}",
         roce.detail
     );
+}
+
+#[test]
+fn a_matrix_without_nvlink_is_harmless_only_for_cards() {
+    let matrix = "\tGPU0\tGPU1\tCPU Affinity\tNUMA Affinity\nGPU0\t X \tSYS\t0-1\t0\nGPU1\tSYS\t X \t0-1\t0\n";
+    assert_eq!(verdicts(&[("topo", matrix)]), Vec::<String>::new());
+    let gpus = |product: &str| {
+        let gpu = |at: u32| {
+            format!(
+                "GPU 00000000:0{at}:00.0\n    Product Name                          : {product}\n"
+            )
+        };
+        format!(
+            "Driver Version                            : 580.95.05\nAttached GPUs                             : 2\n{}{}",
+            gpu(1),
+            gpu(2)
+        )
+    };
+    let with = |product: &str| {
+        let mut all = verdicts(&[("topo", matrix), ("smi-q", &gpus(product))]);
+        all.retain(|said| said.ends_with("gpu-topology"));
+        all
+    };
+    assert_eq!(with("NVIDIA L40S"), ["ok gpu-topology"]);
+    assert_eq!(with("NVIDIA A100-SXM4-80GB"), ["warn gpu-topology"]);
 }
 
 #[test]
