@@ -18,7 +18,7 @@ use crate::observed::Skip;
 use crate::report::{Finding, SkipReason, Status};
 use crate::snapshot::Snapshot;
 use crate::source::Spot;
-use crate::target::Target;
+use crate::target::{Target, TargetKind};
 use declare::{Check, Draft, Outcome, Run};
 pub use scope::{
     Container, DeploymentScope, WorkerScope, WorkloadScope, container_place, pod_place,
@@ -282,7 +282,18 @@ fn finish(
     if evidence.is_empty() {
         evidence.extend(at.map(Spot::evidence));
     }
-    let problem = || check.problem().trim_end_matches('.').to_owned();
+    let problem = || {
+        let words = check.problem().trim_end_matches('.').to_owned();
+        // The documentation speaks of containers, where most are looked at.
+        let place = match target.kind {
+            TargetKind::Host if target.is_pasted() => "worker",
+            TargetKind::Host => "machine",
+            _ => return words,
+        };
+        words
+            .replace("the container", &format!("the {place}"))
+            .replace("The container", &format!("The {place}"))
+    };
     Finding {
         id: check.id,
         name: draft.name.unwrap_or_else(|| check.name.to_owned()),
@@ -327,6 +338,32 @@ mod tests {
                 "{}",
                 check.id
             );
+        }
+    }
+
+    #[test]
+    fn a_machine_is_not_called_a_container() {
+        use crate::ask;
+        use crate::snapshot::Place;
+        let closed = [
+            (&ask::DEV_INFINIBAND, ""),
+            (&ask::LIMITS, "Max locked memory 64 64 bytes\n"),
+        ];
+        let answers = testing::changed(&testing::hca("mlx5_0", "4: ACTIVE", "open"), &closed);
+        let mut snapshot = testing::container("decode", &answers);
+        snapshot.place = Place::host("h");
+        let findings = run(&Inventory::default(), &[snapshot]);
+        let bad: Vec<_> = findings
+            .iter()
+            .filter(|f| f.status >= Status::Warn)
+            .collect();
+        for id in ["RDMA001", "RDMA003", "MEM001"] {
+            let finding = bad.iter().find(|f| f.id == id).unwrap();
+            for text in [&finding.headline, &finding.detail] {
+                let text = text.replace("container runtimes", "");
+                assert!(!text.contains("container"), "{id}: {text}");
+                assert!(!text.contains("mlx5_0 to mlx5_0"), "{id}: {text}");
+            }
         }
     }
 

@@ -203,7 +203,7 @@ impl<'a> Container<'a> {
     pub fn called(&self) -> &'static str {
         match self.place.kind {
             PlaceKind::Pod => "the container",
-            PlaceKind::Host => "this machine",
+            PlaceKind::Host => "the machine",
             PlaceKind::Pasted => "the worker",
         }
     }

@@ -15,17 +15,17 @@ use crate::ask::{self, Ask};
 /// Says what is wrong with a text as the answer to this ask. A tool that says that it could not run has answered.
 pub fn refuse(ask: &Ask, text: &str) -> Option<String> {
     let unparsable = recognise(ask, text).err()?;
+    let name = ask::paste_word(ask).unwrap_or(ask.short());
     match &unparsable.why {
         Why::Failed { .. } => None,
-        Why::Empty => Some(format!("is empty: there is no {} in it", ask.shown_as)),
+        Why::Empty => Some(format!("is empty: there is no {name} in it")),
         Why::Foreign { seen } => {
             let hint = reads_like(text).filter(|other| *other != ask.id);
             let hint = hint.map_or(String::new(), |other| {
                 format!("; it reads like --input {other}=FILE")
             });
             Some(format!(
-                "is no output of {}: it begins with `{seen}`{hint}",
-                ask.shown_as
+                "is no output of {name}: it begins with `{seen}`{hint}"
             ))
         }
     }

@@ -481,7 +481,11 @@ pub(super) fn styled(text: &str, style: Style) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checks::testing::{GPU, Pod, RDMA, alone, env, graph, lines, report};
+    use crate::checks;
+    use crate::checks::testing::{
+        GPU, Pod, RDMA, alone, container, env, graph, lines, pasted, report,
+    };
+    use crate::manifest::Inventory;
     use crate::report::{InputError, Note};
 
     const LOCK: &str = "securityContext: {capabilities: {add: [IPC_LOCK]}}";
@@ -497,6 +501,59 @@ mod tests {
 
     fn healthy() -> Report {
         report(&graph(&lines(&[RDMA, LOCK])))
+    }
+
+    /// What a person sees of these pasted outputs.
+    fn of_pasted(answers: &[(&ask::Ask, &str)], verbose: bool) -> String {
+        let findings = checks::run(&Inventory::default(), &[pasted(answers)]);
+        drawn(
+            &Report::new("node", vec![], findings, vec![], vec![]),
+            verbose,
+        )
+    }
+
+    #[test]
+    fn pasted_outputs_show_what_was_read_and_fold_what_was_not() {
+        let limit = [(&ask::ULIMIT, "unlimited\n")];
+        insta::assert_snapshot!(of_pasted(&limit, false), @"
+        NOT PROVEN
+        Nothing on the KV path failed in the pasted outputs, which prove no lane.
+
+        Read and harmless
+            ok  memlock-limited: RLIMIT_MEMLOCK of the shell that printed it is unlimited  [MEM001]
+
+        Observed 1 of 35 checks: 1 ok, 0 warn, 0 fail, 34 skipped. 34 need more than was pasted: add --input
+        ibv-devinfo=FILE (15), --input smi-q=FILE (8), --input env=FILE (3), --input ucx-info-devices=FILE
+        (2), --input pip=FILE (2). --verbose shows all.
+        ");
+        let all = of_pasted(&limit, true);
+        for words in [
+            "skipped gid-index-unusable [RDMA010], selected-nic-unusable [RDMA011], live-variable [ENV012]",
+            "no env was pasted (--input env=FILE)",
+        ] {
+            assert_eq!(all.matches(words).count(), 1, "{words}: {all}");
+        }
+        assert!(!all.contains("/sys/class"), "{all}");
+    }
+
+    #[test]
+    fn a_heading_that_is_wider_than_the_screen_goes_on_below() {
+        let mut findings = Vec::new();
+        for at in 0..6 {
+            let mut snapshot = container("decode", &[(&ask::ULIMIT, "64\n")]);
+            snapshot.place.pod = format!("a-pod-with-a-long-name-decode-{at}");
+            findings.extend(checks::run(&Inventory::default(), &[snapshot]));
+        }
+        let report = Report::new("node", vec![], findings, vec![], vec![]);
+        let text = drawn(&report, false);
+        assert!(
+            text.lines().all(|line| line.chars().count() <= 100),
+            "{text}"
+        );
+        assert!(
+            text.contains("\n          (decode), a-pod-with-a-long-name-decode-2"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -36,7 +36,7 @@ impl ExitCode {
             Self::Usage => "the command line is wrong",
             Self::NotTrusted => "`--require-trusted` was given and trust is not `trusted`",
             Self::CouldNotRun => {
-                "a named input does not exist or cannot be read; the report of everything else is still printed"
+                "a named input does not exist, cannot be read or is not what it is named as; the report of everything else is still printed"
             }
             Self::Interrupted => {
                 "interrupted (Ctrl-C or SIGTERM) while pods were probed; the report of what was seen until then is still printed"

@@ -173,6 +173,12 @@ const NEEDS: &[(&str, &str)] = &[
         "of 2 subnets are ACTIVE",
     ),
     ("smi-q/01-h100-fabric-completed.txt", "the output is cut"),
+    // Fine on cards, a fault on a board of eight: the matrix does not say which.
+    (
+        "topo/38-pcie-pxb-glued-affinity.txt",
+        "the product was not seen",
+    ),
+    ("topo/16-a40-nv4-pairs-ansi.txt", "the product was not seen"),
 ];
 
 /// The name by which a person hands in a file of the index.
@@ -251,6 +257,9 @@ fn port_states_need_no_grant_and_prove_none() {
     }
     let one_dead = healthy.clone() + &ca("mlx5_4", "Down", "Polling", "InfiniBand", 0);
     assert_eq!(faults("ibstat", &one_dead), ["warn port-without-link"]);
+    // Fewer than a group shows: only who pastes it knows whether the dead one is used.
+    let few = up("mlx5_0") + &ca("mlx5_1", "Down", "Disabled", "InfiniBand", 0);
+    assert_eq!(faults("ibstat", &few), ["warn port-without-link"]);
     let waiting = healthy + &ca("mlx5_4", "Initializing", "LinkUp", "InfiniBand", 0);
     assert_eq!(faults("ibstat", &waiting), ["warn port-not-ready"]);
     let no_manager = ca("mlx5_0", "Down", "LinkUp", "InfiniBand", 0);
@@ -367,6 +376,86 @@ fn no_list_makes_a_variable_right_or_wrong_by_ports_whose_state_or_grant_is_not_
         both.retain(|said| said.contains("env:"));
         assert_eq!(both, alone, "{name}");
     }
+}
+
+#[test]
+fn what_tools_say_of_themselves_is_a_finding() {
+    let denied = "hca_id:\tmlx5_0\n\ttransport:\tInfiniBand (0)\n\t\tport:\t1\n\t\t\tstate:\tPORT_ACTIVE (4)\n\
+                  \t\t\tlink_layer:\tInfiniBand\nFailed to open device\n";
+    let said = faults("ibv_devinfo", denied);
+    assert!(said.contains(&"warn ibv-devinfo".to_owned()), "{said:?}");
+    let nothing = faults("ibv_devinfo", "Failed to open device\n");
+    assert!(
+        nothing.contains(&"fail ibv-devinfo".to_owned()),
+        "{nothing:?}"
+    );
+    let none = faults("ibv_devinfo", "No IB devices found\n");
+    assert_eq!(none, ["fail ib-devices"]);
+    // A transport that is not there weighs more where ports are ACTIVE.
+    let ucx = "#      Transport: tcp\n#         Device: eth0\n#           Type: network\n#\n\
+               #      Transport: cuda_copy\n#         Device: cuda\n#           Type: accelerator\n#\n";
+    let ibstat = ca("mlx5_0", "Active", "LinkUp", "InfiniBand", 1);
+    let both = verdicts(&[("ibstat", &ibstat), ("ucx_info -d", ucx)]);
+    assert!(
+        both.contains(&"fail ucx-without-verbs".to_owned()),
+        "{both:?}"
+    );
+}
+
+#[test]
+fn a_bad_port_is_named_though_another_is_not_known() {
+    let row =
+        |device: &str, gid: &str, v4: &str| format!("{device}\t1\t3\t{gid}\t{v4}\tv2\teth0\n");
+    let text = row(
+        "mlx5_0",
+        "0000:0000:0000:0000:0000:ffff:0a00:0001",
+        "10.0.0.1",
+    ) + &row("mlx5_1", "fe80:0000:0000:0000:0a00:0000:0000:0001", "");
+    let findings = findings(&[("show_gids", &text)]);
+    let roce = findings.iter().find(|f| f.id == "RDMA009").unwrap();
+    assert_eq!(roce.status, Status::Warn, "{}", roce.detail);
+    assert!(
+        roce.detail.contains("1 of 2") && roce.detail.contains("mlx5_1:1"),
+        "{}",
+        roce.detail
+    );
+}
+
+#[test]
+fn a_matrix_without_nvlink_is_harmless_only_for_cards() {
+    let matrix = "\tGPU0\tGPU1\tCPU Affinity\tNUMA Affinity\nGPU0\t X \tSYS\t0-1\t0\nGPU1\tSYS\t X \t0-1\t0\n";
+    assert_eq!(verdicts(&[("topo", matrix)]), Vec::<String>::new());
+    let gpus = |product: &str| {
+        let gpu = |at: u32| {
+            format!(
+                "GPU 00000000:0{at}:00.0\n    Product Name                          : {product}\n"
+            )
+        };
+        format!(
+            "Driver Version                            : 580.95.05\nAttached GPUs                             : 2\n{}{}",
+            gpu(1),
+            gpu(2)
+        )
+    };
+    let with = |product: &str| {
+        let mut all = verdicts(&[("topo", matrix), ("smi-q", &gpus(product))]);
+        all.retain(|said| said.ends_with("gpu-topology"));
+        all
+    };
+    assert_eq!(with("NVIDIA L40S"), ["ok gpu-topology"]);
+    assert_eq!(with("NVIDIA A100-SXM4-80GB"), ["warn gpu-topology"]);
+}
+
+#[test]
+fn headlines_say_what_was_found() {
+    let log = "[1.5] [host:1:0] ib_mlx5_log.c:179 UCX  ERROR Local protection on mlx5_0:1/IB (synd 0x4 vend 0x56)\n";
+    let findings = findings(&[("ucx", log)]);
+    let complaint = findings.iter().find(|f| f.id == "UCX004").unwrap();
+    assert_eq!(complaint.status, Status::Fail);
+    assert_eq!(
+        complaint.headline,
+        "a transfer of UCX failed (Local protection)"
+    );
 }
 
 #[test]

@@ -58,6 +58,25 @@ fn run(container: &Container<'_>) -> Outcome {
         return Ok(vec![Draft::warn(detail).with(seen).fix(fix)]);
     }
     let count = matrix.gpus.len();
+    let nameless = gpu
+        .list
+        .known()
+        .is_some_and(|list| list.iter().all(|gpu| gpu.name.is_empty()));
+    if nameless
+        && matches!(
+            matrix.nvlink(),
+            NvlinkReach::NoPair | NvlinkReach::SomePairs
+        )
+    {
+        let joined = match matrix.nvlink() {
+            NvlinkReach::NoPair => "no pair",
+            _ => "not every pair",
+        };
+        let detail = format!(
+            "{joined} of {count} GPUs has NVLink, a fault on a board that joins all; the product was not seen"
+        );
+        return Err(container.not_shown(detail, "smi-q"));
+    }
     let fix = "check fabric manager (same version as the driver), then reset the GPUs";
     Ok(vec![match matrix.nvlink() {
         NvlinkReach::OneGpu => Draft::ok("one GPU: there is no pair to be joined").with(seen),

@@ -184,6 +184,7 @@ mod tests {
             with("400 Gb/sec (4X NDR)", "100 Gb/sec (4X EDR)", ""),
             Ok(Status::Warn)
         );
+        assert_eq!(with("sm_lid: 0x1", "sm_lid: 0x12", ""), Ok(Status::Warn));
         assert!(with(infiniband, "other: x", "").is_err());
     }
 
