@@ -4,6 +4,7 @@ mod check;
 mod demo;
 mod env;
 mod explain;
+mod interrupt;
 mod nixl;
 mod node;
 #[cfg(feature = "cluster")]
