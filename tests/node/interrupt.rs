@@ -2,48 +2,20 @@
 
 use crate::fake::cluster::FakeCluster;
 use crate::fake::kubelet::Exec;
-use crate::{Run, command, tree, worker};
-use std::process::Stdio;
+use crate::run::{self, Run};
+use crate::{command, tree, worker};
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
-/// Starts the binary, sends it a signal once `ready` holds, and waits for its end.
 async fn interrupted(
     fake: &FakeCluster,
     args: &[&str],
     signal: &str,
     ready: impl Fn() -> bool,
 ) -> Run {
-    let child = command()
-        .arg("--kubeconfig")
-        .arg(fake.kubeconfig())
-        .args(args)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let started = Instant::now();
-    while !ready() {
-        assert!(
-            started.elapsed() < Duration::from_secs(30),
-            "it never got so far"
-        );
-        sleep(Duration::from_millis(20)).await;
-    }
-    let pid = child.id().unwrap().to_string();
-    let sent = std::process::Command::new("kill")
-        .args([signal, &pid])
-        .status()
-        .unwrap();
-    assert!(sent.success());
-    let asked = Instant::now();
-    let output = child.wait_with_output().await.unwrap();
-    Run {
-        code: output.status.code(),
-        stdout: String::from_utf8(output.stdout).unwrap(),
-        stderr: String::from_utf8(output.stderr).unwrap(),
-        took: asked.elapsed(),
-    }
+    let mut command = run::against(command(), &fake.kubeconfig());
+    command.args(args);
+    run::interrupted(command, signal, ready).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -84,7 +56,7 @@ async fn what_was_seen_until_then_is_reported() {
         let (status, said) = run.target("b-slow");
         assert_eq!(status, "warn", "{said}");
         assert!(said.contains("interrupted"), "{said}");
-        assert_eq!(run.finding("b-slow", "ib-link").0, "ok");
+        assert_eq!(run.said("b-slow", "ib-link").0, "ok");
         for pod in ["c-hung", "d-waits-4"] {
             let (status, said) = run.target(pod);
             assert_eq!(status, "fail");
