@@ -89,21 +89,7 @@ impl Arguments {
         }
         let mut collected = self.collect(each);
         if let Some(path) = &self.save {
-            // Lent to the recording: a thousand containers are not held twice.
-            let recording = Bundle {
-                format: bundle::FORMAT,
-                snapshots: std::mem::take(&mut collected.snapshots),
-                errors: collected.errors.clone(),
-                notes: collected.notes.clone(),
-            };
-            let written = bundle::write(path, &recording);
-            collected.snapshots = recording.snapshots;
-            if let Err(error) = written {
-                collected.errors.push(InputError {
-                    object: shown(path),
-                    message: error.to_string(),
-                });
-            }
+            collected.save(path);
         }
         let findings = checks::run(&Inventory::default(), &collected.snapshots);
         let report = Report::new(
@@ -136,15 +122,7 @@ impl Arguments {
             };
         }
         if let Some(path) = &self.from {
-            return match bundle::read(path) {
-                Ok(recording) => Collected {
-                    snapshots: recording.snapshots,
-                    errors: recording.errors,
-                    notes: recording.notes,
-                    interrupted: false,
-                },
-                Err(error) => Collected::error(shown(path), error.to_string()),
-            };
+            return Collected::replayed(path);
         }
         if self.targets.pod.is_empty() && self.targets.selector.is_none() {
             return Collected {
@@ -162,6 +140,38 @@ fn shown(path: &Path) -> String {
 }
 
 impl Collected {
+    /// What a recording holds.
+    pub(super) fn replayed(path: &Path) -> Self {
+        match bundle::read(path) {
+            Ok(recording) => Self {
+                snapshots: recording.snapshots,
+                errors: recording.errors,
+                notes: recording.notes,
+                interrupted: false,
+            },
+            Err(error) => Self::error(shown(path), error.to_string()),
+        }
+    }
+
+    /// Records it; that it could not be recorded is an error of the run.
+    pub(super) fn save(&mut self, path: &Path) {
+        // Lent to the recording: a thousand containers are not held twice.
+        let recording = Bundle {
+            format: bundle::FORMAT,
+            snapshots: std::mem::take(&mut self.snapshots),
+            errors: self.errors.clone(),
+            notes: self.notes.clone(),
+        };
+        let written = bundle::write(path, &recording);
+        self.snapshots = recording.snapshots;
+        if let Err(error) = written {
+            self.errors.push(InputError {
+                object: shown(path),
+                message: error.to_string(),
+            });
+        }
+    }
+
     pub(super) fn error(object: String, message: String) -> Self {
         Self {
             errors: vec![InputError { object, message }],
@@ -360,8 +370,7 @@ impl TargetArguments {
 }
 
 /// Ctrl-C, or the signal by which a supervisor ends a program. From the first on, neither ends the process by itself.
-#[cfg(feature = "cluster")]
-async fn interrupted() {
+pub(super) async fn interrupted() {
     use tokio::signal::unix::{SignalKind, signal};
     let mut wait = match signal(SignalKind::terminate()) {
         Ok(terminate) => terminate,

@@ -299,7 +299,7 @@ fn failed(failure: &Failure, record: &TransferRecord, text: &UcxText) -> Verdict
         What::Killed | What::OutOfMemory | What::StreamLost => {
             (Status::Skipped, Some(SkipReason::ConnectionLost))
         }
-        What::Stopped => (Status::Skipped, Some(SkipReason::Timeout)),
+        What::Stopped | What::CutShort => (Status::Skipped, Some(SkipReason::Timeout)),
         What::Deadline if !matches!(failure.stage, Stage::Connect | Stage::Xfer { .. }) => {
             (Status::Skipped, Some(SkipReason::Timeout))
         }
