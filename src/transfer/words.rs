@@ -98,7 +98,7 @@ pub(super) fn fix_of_failure(what: What) -> &'static str {
         What::Refused => {
             "Grant get and create on pods/exec, and check that the container is running."
         }
-        What::AgentError => "Read the last lines of its log and report it with the bundle.",
+        What::AgentError => "Read the last lines of its log, and report it with them.",
     }
 }
 
