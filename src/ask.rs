@@ -405,6 +405,10 @@ efa mana_ib ionic_rdma erdma rdma_rxe siw xpmem knem udmabuf" }, 8 * KB, Nothing
     FI_INFO_EFA = "fi-info-efa", "fi_info -p efa",
         Tool { argv: &["fi_info", "-p", "efa"], seconds: 5, filter: "" }, 32 * KB, RdmaDevice,
         "whether libfabric has a usable EFA provider";
+    /// Version of the libfabric that `fi_info` uses.
+    FI_INFO_VERSION = "fi-info-version", "fi_info --version",
+        Tool { argv: &["fi_info", "--version"], seconds: 5, filter: "" }, KB, RdmaDevice,
+        "GPU memory over EFA needs a libfabric that knows DMA-BUF";
     /// GPUs as CSV with a header line.
     NVIDIA_SMI_QUERY = "nvidia-smi-query",
         "nvidia-smi --query-gpu=index,name,uuid,pci.bus_id,driver_version,memory.total,mig.mode.current --format=csv",

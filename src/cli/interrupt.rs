@@ -37,6 +37,18 @@ pub(super) fn on_interrupt(first: impl FnOnce() + Send + 'static) {
     let _ = ready.recv();
 }
 
+/// Until the first interrupt; for ever where none can be heard.
+pub(super) async fn interrupted() {
+    let (ask, asked) = tokio::sync::oneshot::channel();
+    on_interrupt(move || {
+        // Nobody listens once the run has ended by itself.
+        let _ = ask.send(());
+    });
+    if asked.await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
 /// Ends the process with the code of an interrupted run.
 #[expect(
     clippy::exit,

@@ -1,6 +1,10 @@
 //! `nixl`: can these workers move KV with NIXL, and, with `--transfer`, do they, and over which lane.
 
-use super::node::{Collected, TargetArguments};
+#[cfg(feature = "cluster")]
+mod pods;
+
+use super::interrupt::interrupted;
+use super::node::{Collected, TargetArguments, destination, record};
 use super::{
     ReportArguments,
     node::{name_and_file, not_blank},
@@ -13,14 +17,17 @@ use crate::transfer::End;
 use crate::transfer::loaded;
 use crate::transfer::protocol::Memory;
 use crate::transfer::{
-    Intent, Limits, Local, Open, Path, Settings, Step, TransferRecord, Verdict, judge,
+    Halt, Intent, Limits, Local, Open, Path, Settings, Step, TransferRecord, Verdict, judge,
+    run_until,
 };
-use crate::{ask, bundle, catalogue, checks, collect};
+use crate::{ask, catalogue, checks, collect};
 use clap::{ArgGroup, Args, ValueEnum};
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::hash::{BuildHasher, RandomState};
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("ends").args(["peer", "own", "pods"]))]
@@ -38,12 +45,12 @@ pub(super) struct Arguments {
     #[arg(long = "self", requires = "transfer", conflicts_with_all = ["peer", "pods"])]
     own: bool,
     /// Transfer between all pairs: prefill=SELECTOR,decode=SELECTOR (label selectors; a comma belongs to the selector
-    /// until the next `decode=`).
+    /// until the next `decode=`). A role of another namespace is NAMESPACE:SELECTOR.
     #[arg(long, value_name = "ROLES", requires = "transfer", conflicts_with_all = ["peer", "pod"], group = "targets", value_parser = roles)]
-    pods: Option<(String, String)>,
+    pods: Option<(Role, Role)>,
     /// Transfer between this many of all pairs. What is not in the sample stays unproven.
     #[arg(long, value_name = "N", requires = "pods")]
-    sample: Option<usize>,
+    sample: Option<NonZeroUsize>,
     /// Fewer and smaller operations: a few seconds per pair. Bytes and lane are told, rates are not held against the port.
     #[arg(long, requires = "transfer")]
     quick: bool,
@@ -59,6 +66,9 @@ pub(super) struct Arguments {
     /// Judge pasted outputs instead of a machine: NAME is what printed them; repeatable.
     #[arg(long, value_name = "NAME=FILE", value_parser = name_and_file, conflicts_with_all = ["pod", "selector", "transfer"])]
     input: Vec<(String, PathBuf)>,
+    /// Record what was read, as `node` does: a directory, or a file that ends in .tar.zst. A transfer is not part of it.
+    #[arg(long, value_name = "PATH", conflicts_with = "from")]
+    save: Option<PathBuf>,
     /// Replay a recording instead of reading a machine.
     #[arg(long, value_name = "PATH", conflicts_with_all = ["pod", "selector", "transfer"])]
     from: Option<PathBuf>,
@@ -83,35 +93,83 @@ impl From<MemoryChoice> for Memory {
     }
 }
 
-/// `prefill=SELECTOR,decode=SELECTOR`, in either order.
-fn roles(text: &str) -> Result<(String, String), String> {
-    let usage = || "write prefill=SELECTOR,decode=SELECTOR".to_owned();
+/// Pods of one role.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Role {
+    /// Where it is not that of the other arguments.
+    namespace: Option<String>,
+    selector: String,
+}
+
+/// `prefill=SELECTOR,decode=SELECTOR`, in either order; each with `NAMESPACE:` in front, if need be. A slash would not do:
+/// it belongs to keys of labels.
+fn roles(text: &str) -> Result<(Role, Role), String> {
+    let usage = || "write prefill=SELECTOR,decode=SELECTOR, or NAMESPACE:SELECTOR".to_owned();
     let (p, d) = (
         text.find("prefill=").ok_or_else(usage)?,
         text.find("decode=").ok_or_else(usage)?,
     );
     let part = |from: usize, name: &str, other: usize| {
         let end = if other > from { other } else { text.len() };
-        text[from + name.len()..end]
-            .trim_matches([',', ' '])
-            .to_owned()
+        let text = text[from + name.len()..end].trim_matches([',', ' ']);
+        let (namespace, selector) = match text.split_once(':') {
+            Some((namespace, selector)) => (Some(namespace.trim().to_owned()), selector.trim()),
+            None => (None, text),
+        };
+        if selector.is_empty() || namespace.as_deref() == Some("") {
+            return Err(usage());
+        }
+        Ok(Role {
+            namespace,
+            selector: selector.to_owned(),
+        })
     };
-    let (prefill, decode) = (part(p, "prefill=", d), part(d, "decode=", p));
-    if prefill.is_empty() || decode.is_empty() {
-        Err(usage())
-    } else {
-        Ok((prefill, decode))
+    Ok((part(p, "prefill=", d)?, part(d, "decode=", p)?))
+}
+
+/// What was read, and the transfers that were made of all that there are.
+#[derive(Default)]
+struct Moved {
+    collected: Collected,
+    pairs: Vec<PairFacts>,
+    of: usize,
+}
+
+impl From<Collected> for Moved {
+    fn from(collected: Collected) -> Self {
+        Self {
+            collected,
+            ..Self::default()
+        }
     }
 }
 
 impl Arguments {
     pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
-        let each = Duration::from_secs(self.targets.timeout);
-        let (mut collected, pairs, of) = self.collect(each);
+        let each = Duration::from_secs(self.targets.timeout.min(self.targets.deadline));
+        let destination = destination(self.save.as_deref());
+        let Moved {
+            mut collected,
+            pairs,
+            of,
+        } = match &destination {
+            Ok(_) => self.collect(each),
+            Err(_) => Moved::default(),
+        };
+        if let Err(failed) = destination {
+            collected = failed;
+        } else if let (Some(path), Ok(Some(destination))) = (&self.save, &destination) {
+            record(path, destination, &mut collected);
+        }
         if self.transfer && pairs.is_empty() && collected.errors.is_empty() {
+            let message = if collected.interrupted {
+                "no transfer was made"
+            } else {
+                "no transfer was made: no two ends were found"
+            };
             collected.notes.push(Note {
                 object: "transfer".to_owned(),
-                message: "no transfer was made: no two ends were found".to_owned(),
+                message: message.to_owned(),
             });
         }
         let mut findings =
@@ -129,10 +187,15 @@ impl Arguments {
             collected.notes,
             Pairs { made, of },
         );
-        self.report.finish(&report)
+        let code = self.report.finish(&report)?;
+        Ok(if collected.interrupted {
+            ExitCode::Interrupted
+        } else {
+            code
+        })
     }
 
-    fn collect(&self, each: Duration) -> (Collected, Vec<PairFacts>, usize) {
+    fn collect(&self, each: Duration) -> Moved {
         if !self.input.is_empty() {
             let (snapshot, errors) = collect::pasted(&self.input);
             let snapshots = if snapshot.answers.is_empty() {
@@ -140,74 +203,90 @@ impl Arguments {
             } else {
                 vec![snapshot]
             };
-            return (
-                Collected {
-                    snapshots,
-                    errors,
-                    ..Collected::default()
-                },
-                Vec::new(),
-                0,
-            );
+            let collected = Collected {
+                snapshots,
+                errors,
+                ..Collected::default()
+            };
+            return collected.into();
         }
         if let Some(path) = &self.from {
-            let collected = match bundle::read(path) {
-                Ok(recording) => Collected {
-                    snapshots: recording.snapshots,
-                    errors: recording.errors,
-                    notes: recording.notes,
-                    interrupted: false,
-                },
-                Err(error) => Collected::error(path.display().to_string(), error.to_string()),
-            };
-            return (collected, Vec::new(), 0);
+            return Collected::replayed(path).into();
         }
         let pods =
             !self.targets.pod.is_empty() || self.targets.selector.is_some() || self.pods.is_some();
-        if pods {
-            return self.over_pods();
+        if !(pods || self.transfer && self.own) {
+            let collected = Collected {
+                snapshots: vec![collect::host(each)],
+                ..Collected::default()
+            };
+            return collected.into();
         }
-        let mut snapshot = collect::host(each);
-        if !(self.transfer && self.own) {
-            return (
-                Collected {
-                    snapshots: vec![snapshot],
-                    ..Collected::default()
-                },
-                Vec::new(),
-                0,
-            );
-        }
-        let made = match tokio::runtime::Runtime::new() {
-            Ok(runtime) => {
-                let here = Local::default();
-                runtime.block_on(one_pair(
-                    &self.choice(),
-                    (&here, &snapshot),
-                    (&here, &snapshot),
-                ))
-            }
+        let began = Instant::now();
+        let runtime = match tokio::runtime::Runtime::new() {
+            Ok(runtime) => runtime,
             Err(error) => {
                 let message = format!("cannot start the runtime: {error}");
-                return (
-                    Collected::error("transfer".to_owned(), message),
-                    Vec::new(),
-                    0,
-                );
+                return Collected::error("transfer".to_owned(), message).into();
             }
         };
-        let facts = made.facts;
+        let end = began + Duration::from_secs(self.targets.deadline);
+        let mut moved = if pods {
+            self.over_pods(&runtime, end)
+        } else {
+            runtime.block_on(self.within_this_machine(collect::host(each), end))
+        };
+        // A credential plugin or a name look-up that hangs must not keep the process.
+        runtime.shutdown_background();
+        let made = moved.pairs.len();
+        let missing = match moved.of.saturating_sub(made) {
+            0 => String::new(),
+            _ if self.sample.is_some() => format!(", with {made} transfers made"),
+            n => format!(", with {made} transfers made and {n} not"),
+        };
+        let why = if moved.collected.interrupted {
+            Some("interrupted")
+        } else if self.transfer && Instant::now() >= end {
+            Some("the time of the whole run (--deadline) was over")
+        } else {
+            None
+        };
+        if let Some(why) = why {
+            moved.collected.notes.push(Note {
+                object: "run".to_owned(),
+                message: format!("{why}{missing}; this is what was seen until then"),
+            });
+        }
+        moved
+    }
+
+    /// Both ends here.
+    async fn within_this_machine(&self, mut snapshot: Snapshot, end: Instant) -> Moved {
+        let stopped = std::cell::Cell::new(false);
+        let halt = async {
+            tokio::select! {
+                () = interrupted() => {
+                    stopped.set(true);
+                    Halt::Interrupted
+                }
+                () = tokio::time::sleep_until(end.into()) => Halt::Deadline,
+            }
+        };
+        let here = Local::default();
+        let ends = ((&here, &snapshot), (&here, &snapshot));
+        let made = one_pair(&self.choice(), ends.0, ends.1, halt).await;
         for software in made.software {
             learn(&mut snapshot, software);
         }
-        (
-            Collected {
+        Moved {
+            collected: Collected {
                 snapshots: vec![snapshot],
+                interrupted: stopped.get(),
                 ..Collected::default()
             },
-            vec![facts],
-            1,
-        )
+            pairs: vec![made.facts],
+            of: 1,
+        }
     }
 
     fn choice(&self) -> Choice {
@@ -221,23 +300,13 @@ impl Arguments {
     }
 
     #[cfg(not(feature = "cluster"))]
-    fn over_pods(&self) -> (Collected, Vec<PairFacts>, usize) {
-        (self.targets.probe(), Vec::new(), 0)
+    fn over_pods(&self, _: &tokio::runtime::Runtime, _: Instant) -> Moved {
+        self.targets.probe().into()
     }
 
     #[cfg(feature = "cluster")]
-    fn over_pods(&self) -> (Collected, Vec<PairFacts>, usize) {
-        let runtime = match tokio::runtime::Runtime::new() {
-            Ok(runtime) => runtime,
-            Err(error) => {
-                let message = format!("cannot start the runtime: {error}");
-                return (Collected::error("pods".to_owned(), message), Vec::new(), 0);
-            }
-        };
-        let all = runtime.block_on(pods::transfers(self));
-        // A credential plugin or a name look-up that hangs must not keep the process.
-        runtime.shutdown_background();
-        all
+    fn over_pods(&self, runtime: &tokio::runtime::Runtime, end: Instant) -> Moved {
+        runtime.block_on(pods::until_interrupted(self, end))
     }
 }
 
@@ -263,6 +332,7 @@ async fn one_pair<T: Open, I: Open>(
     choice: &Choice,
     (target, target_facts): (&T, &Snapshot),
     (initiator, initiator_facts): (&I, &Snapshot),
+    halt: impl Future<Output = Halt>,
 ) -> Made {
     let settings = Settings {
         backend: choice
@@ -284,248 +354,11 @@ async fn one_pair<T: Open, I: Open>(
         root: String::new(),
     };
     let ends = (end(target, target_facts), end(initiator, initiator_facts));
-    let record = crate::transfer::run(&ends.0, &ends.1, &settings).await;
+    let record = run_until(&ends.0, &ends.1, &settings, halt).await;
     let verdict = judge(&record, &intent(initiator_facts, target_facts));
     Made {
         facts: facts(&record, &verdict, initiator_facts.place.namespace.clone()),
         software: [&record.target, &record.initiator].map(loaded::software),
-    }
-}
-
-/// Transfers between containers over the Kubernetes API.
-#[cfg(feature = "cluster")]
-mod pods {
-    use super::{Arguments, Collected, PairFacts, Snapshot, learn, one_pair};
-    use crate::catalogue;
-    use crate::cli::progress::Bar;
-    use crate::cluster::connect::Cluster;
-    use crate::cluster::pods::by_selector;
-    use crate::cluster::run::{Schedule, Stop};
-    use crate::collect;
-    use crate::collect::pods::Wanted;
-    use crate::probe::pod_exec::ExecTarget;
-    use crate::report::InputError;
-    use crate::transfer::plan::{Pair, Plan};
-    use crate::transfer::pod::Pod;
-    use crate::transfer::rounds::Outcome;
-    use crate::transfer::run_rounds;
-    use std::sync::Arc;
-    use std::time::Duration;
-
-    /// Probes the ends and, with `--transfer`, moves data between them.
-    pub(super) async fn transfers(arguments: &Arguments) -> (Collected, Vec<PairFacts>, usize) {
-        let targets = &arguments.targets;
-        let cluster = match targets.connect(Duration::from_secs(targets.deadline)).await {
-            Ok(cluster) => cluster,
-            Err(message) => {
-                return (
-                    Collected::error("Kubernetes API".to_owned(), message),
-                    Vec::new(),
-                    0,
-                );
-            }
-        };
-        let namespace = targets
-            .namespace
-            .clone()
-            .unwrap_or_else(|| cluster.namespace.clone());
-        let mut collected = Collected::default();
-        let list = targets.selector.is_some() || arguments.pods.is_some();
-        let access = targets.missing_access(&cluster, &namespace, list);
-        let ((wanted, sides), access) = tokio::join!(
-            wanted(arguments, &cluster, &namespace, &mut collected),
-            access
-        );
-        collected.notes.extend(access);
-        let schedule = Schedule {
-            parallel: targets.parallel,
-            each: Duration::from_secs(targets.timeout),
-            all: Duration::from_secs(targets.deadline),
-        };
-        let names = wanted
-            .iter()
-            .map(|w| crate::sanitise::line(w.name().1, 60))
-            .collect();
-        let bar = Bar::new("probing", names);
-        let done = |index| bar.done(index);
-        let container = targets.container.as_deref();
-        let mut snapshots =
-            collect::pods::probe(&cluster, wanted, container, schedule, Stop::never(), done).await;
-        bar.finish();
-        let (facts, of) = if arguments.transfer {
-            moved(arguments, &cluster, &mut snapshots, &sides, &mut collected).await
-        } else {
-            (Vec::new(), 0)
-        };
-        collected.snapshots = snapshots;
-        (collected, facts, of)
-    }
-
-    /// Positions of the ends among the snapshots: targets (prefill) and initiators (decode).
-    #[derive(Default)]
-    struct Sides {
-        targets: Vec<usize>,
-        initiators: Vec<usize>,
-    }
-
-    async fn wanted(
-        arguments: &Arguments,
-        cluster: &Cluster,
-        namespace: &str,
-        collected: &mut Collected,
-    ) -> (Vec<Wanted>, Sides) {
-        let mut sides = Sides::default();
-        let Some((prefill, decode)) = &arguments.pods else {
-            let mut wanted = match arguments.targets.wanted(cluster, namespace).await {
-                Ok(wanted) => wanted,
-                Err((wanted, error)) => {
-                    collected.errors.push(error);
-                    wanted
-                }
-            };
-            if arguments.own {
-                sides = Sides {
-                    targets: vec![0],
-                    initiators: vec![0],
-                };
-            } else if let Some(peer) = &arguments.peer {
-                wanted.truncate(1);
-                sides = Sides {
-                    targets: vec![1],
-                    initiators: vec![0],
-                };
-                wanted.push(Wanted::Named {
-                    namespace: namespace.to_owned(),
-                    name: peer.clone(),
-                });
-            }
-            return (wanted, sides);
-        };
-        let catalogued = |name: &str| catalogue::find(name).is_some();
-        let mut all = Vec::new();
-        for (selector, side) in [
-            (prefill, &mut sides.targets),
-            (decode, &mut sides.initiators),
-        ] {
-            match by_selector(cluster, namespace, selector, &catalogued).await {
-                Ok(found) if found.is_empty() => collected.errors.push(InputError {
-                    object: crate::sanitise::line(selector, 200),
-                    message: format!(
-                        "no pod in namespace {namespace} matches this selector; check --pods and -n"
-                    ),
-                }),
-                Ok(found) => {
-                    for pod in found {
-                        side.push(all.len());
-                        all.push(Wanted::Found(Box::new(pod)));
-                    }
-                }
-                Err(error) => collected.errors.push(InputError {
-                    object: crate::sanitise::line(selector, 200),
-                    message: error.to_string(),
-                }),
-            }
-        }
-        (all, sides)
-    }
-
-    async fn moved(
-        arguments: &Arguments,
-        cluster: &Cluster,
-        snapshots: &mut [Snapshot],
-        sides: &Sides,
-        collected: &mut Collected,
-    ) -> (Vec<PairFacts>, usize) {
-        let ends: Arc<Vec<(Pod, Snapshot)>> = Arc::new(
-            snapshots
-                .iter()
-                .map(|s| (place(cluster, s), s.clone()))
-                .collect(),
-        );
-        let choice = arguments.choice();
-        if let ([target], [initiator]) = (sides.targets.as_slice(), sides.initiators.as_slice()) {
-            let (Some((a, x)), Some((b, y))) = (ends.get(*target), ends.get(*initiator)) else {
-                return (Vec::new(), 0);
-            };
-            let made = one_pair(&choice, (a, x), (b, y)).await;
-            for (end, software) in [*target, *initiator].into_iter().zip(made.software) {
-                learn(&mut snapshots[end], software);
-            }
-            return (vec![made.facts], 1);
-        }
-        let names = |side: &[usize]| {
-            side.iter()
-                .map(|i| snapshots[*i].place.pod.clone())
-                .collect::<Vec<_>>()
-        };
-        let plan = match Plan::new(
-            &names(&sides.targets),
-            &names(&sides.initiators),
-            arguments.sample,
-            1,
-        ) {
-            Ok(plan) => plan,
-            Err(error) => {
-                if collected.errors.is_empty() && arguments.pods.is_some() {
-                    collected.errors.push(InputError {
-                        object: "--pods".to_owned(),
-                        message: error.to_string(),
-                    });
-                }
-                return (Vec::new(), 0);
-            }
-        };
-        let (targets, initiators) = (sides.targets.clone(), sides.initiators.clone());
-        let bar = Bar::counting("transferring", plan.pairs());
-        let transfer = |pair: Pair| {
-            let (ends, choice) = (Arc::clone(&ends), choice.clone());
-            let (target, initiator) = (targets[pair.prefill], initiators[pair.decode]);
-            async move {
-                let ((a, x), (b, y)) = (&ends[target], &ends[initiator]);
-                one_pair(&choice, (a, x), (b, y)).await
-            }
-        };
-        let results = run_rounds(&plan, arguments.targets.parallel.get(), transfer, |p| {
-            bar.left(p.done, p.left)
-        })
-        .await;
-        bar.finish();
-        let mut facts = Vec::new();
-        for (pair, outcome) in results {
-            let (target, initiator) = (sides.targets[pair.prefill], sides.initiators[pair.decode]);
-            match outcome {
-                Outcome::Done(made) => {
-                    for (end, software) in [target, initiator].into_iter().zip(made.software) {
-                        learn(&mut snapshots[end], software);
-                    }
-                    facts.push(made.facts);
-                }
-                Outcome::Broken(why) => collected.errors.push(InputError {
-                    object: format!(
-                        "transfer {} -> {}",
-                        snapshots[initiator].place.pod, snapshots[target].place.pod
-                    ),
-                    message: format!(
-                        "a defect of this tool ended it: {}",
-                        crate::sanitise::line(&why, 200)
-                    ),
-                }),
-            }
-        }
-        (facts, plan.of)
-    }
-
-    fn place(cluster: &Cluster, snapshot: &Snapshot) -> Pod {
-        let place = &snapshot.place;
-        let at = ExecTarget {
-            namespace: place.namespace.clone().unwrap_or_default(),
-            pod: place.pod.clone(),
-            container: place.container.clone(),
-        };
-        Pod {
-            client: cluster.client.clone(),
-            at,
-        }
     }
 }
 

@@ -103,17 +103,9 @@ impl Arguments {
             return Ok(ExitCode::Ok);
         }
         // Before anything is probed: a run must not be in vain.
-        let destination = self
-            .save
-            .as_deref()
-            .map(bundle::Destination::new)
-            .transpose();
-        let (mut collected, destination) = match destination {
+        let (mut collected, destination) = match destination(self.save.as_deref()) {
             Ok(destination) => (self.collect(each), destination),
-            Err(error) => {
-                let path = self.save.as_deref().unwrap_or(Path::new(""));
-                (Collected::error(shown(path), error.to_string()), None)
-            }
+            Err(failed) => (failed, None),
         };
         if let (Some(path), Some(destination)) = (&self.save, destination) {
             record(path, &destination, &mut collected);
@@ -159,15 +151,7 @@ impl Arguments {
             };
         }
         if let Some(path) = &self.from {
-            return match bundle::read(path) {
-                Ok(recording) => Collected {
-                    snapshots: recording.snapshots,
-                    errors: recording.errors,
-                    notes: recording.notes,
-                    interrupted: false,
-                },
-                Err(error) => Collected::error(shown(path), error.to_string()),
-            };
+            return Collected::replayed(path);
         }
         if self.targets.pod.is_empty() && self.targets.selector.is_none() {
             return here(each);
@@ -191,8 +175,15 @@ fn here(each: Duration) -> Collected {
     collected
 }
 
+/// Where a recording goes, if one is wanted; what is said where it cannot go there.
+pub(super) fn destination(path: Option<&Path>) -> Result<Option<bundle::Destination>, Collected> {
+    let Some(path) = path else { return Ok(None) };
+    let failed = |error: bundle::BundleError| Collected::error(shown(path), error.to_string());
+    bundle::Destination::new(path).map(Some).map_err(failed)
+}
+
 /// Writes what was collected. An earlier recording is worth more than one of nothing.
-fn record(path: &Path, destination: &bundle::Destination, collected: &mut Collected) {
+pub(super) fn record(path: &Path, destination: &bundle::Destination, collected: &mut Collected) {
     if collected.snapshots.is_empty() {
         collected.notes.push(Note {
             object: shown(path),
@@ -230,6 +221,19 @@ impl Collected {
             object: "run".to_owned(),
             message: "interrupted; this is what was seen until then".to_owned(),
         });
+    }
+
+    /// What a recording holds.
+    pub(super) fn replayed(path: &Path) -> Self {
+        match bundle::read(path) {
+            Ok(recording) => Self {
+                snapshots: recording.snapshots,
+                errors: recording.errors,
+                notes: recording.notes,
+                interrupted: false,
+            },
+            Err(error) => Self::error(shown(path), error.to_string()),
+        }
     }
 
     pub(super) fn error(object: String, message: String) -> Self {

@@ -299,7 +299,7 @@ fn failed(failure: &Failure, record: &TransferRecord, text: &UcxText) -> Verdict
         What::Killed | What::OutOfMemory | What::StreamLost => {
             (Status::Skipped, Some(SkipReason::ConnectionLost))
         }
-        What::Stopped => (Status::Skipped, Some(SkipReason::Timeout)),
+        What::Stopped | What::CutShort => (Status::Skipped, Some(SkipReason::Timeout)),
         What::Deadline if !matches!(failure.stage, Stage::Connect | Stage::Xfer { .. }) => {
             (Status::Skipped, Some(SkipReason::Timeout))
         }
@@ -406,7 +406,7 @@ fn of_lane(
                 "Bytes are right, transport unknown for {}: {}{raw}",
                 step.what, unknown.why
             );
-            let fix = "Look at the log of the initiator in the bundle; with UCX before 1.16 only the configuration line is \
+            let fix = "Look at the lines of UCX in the evidence; with UCX before 1.16 only the configuration line is \
                        printed, so upgrade NIXL or compare counters by hand.";
             return Verdict {
                 reason: Some(SkipReason::Unparsable),

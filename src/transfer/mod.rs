@@ -29,7 +29,7 @@ mod words;
 
 pub use judge::{Intent, Path, Verdict, judge};
 pub use record::TransferRecord;
-pub use relay::run;
+pub use relay::{Halt, run, run_until};
 pub use rounds::run_rounds;
 pub use settings::{End, Limits, Settings, Step};
 pub use stream::{Local, Open, Stream};

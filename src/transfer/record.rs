@@ -192,6 +192,8 @@ pub enum What {
     Stopped,
     /// A time limit passed.
     Deadline,
+    /// The run of which it is a part came to an end first.
+    CutShort,
     /// The connection to the container broke.
     StreamLost,
     /// More output than is accepted.

@@ -12,6 +12,7 @@ use super::settings::{End, Settings, Step};
 use super::side::{Incoming, Side};
 use super::stream::{Ended, Open, Stream};
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::time::Duration;
 use tokio::io::AsyncReadExt;
 use tokio::time::{Instant, interval_at, sleep_until, timeout};
@@ -29,11 +30,30 @@ const ALIVE: Duration = Duration::from_secs(2);
 /// What an agent gets to leave after its standard input is closed.
 const LEAVE: Duration = Duration::from_secs(2);
 
+/// Why a run is to end before it is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Halt {
+    /// Somebody asked for it.
+    Interrupted,
+    /// The time of the whole run is over, of which this transfer is a part.
+    Deadline,
+}
+
 /// Runs one transfer. Whatever happens is an answer: see [`TransferRecord::failure`].
 pub async fn run<T: Open, I: Open>(
     target: &End<'_, T>,
     initiator: &End<'_, I>,
     settings: &Settings,
+) -> TransferRecord {
+    run_until(target, initiator, settings, std::future::pending()).await
+}
+
+/// The same until it is told to end: then both ends are closed and waited for, and what was done so far is reported.
+pub async fn run_until<T: Open, I: Open>(
+    target: &End<'_, T>,
+    initiator: &End<'_, I>,
+    settings: &Settings,
+    halt: impl Future<Output = Halt>,
 ) -> TransferRecord {
     let mut run = Run {
         settings,
@@ -44,11 +64,22 @@ pub async fn run<T: Open, I: Open>(
         connected_s: None,
         steps: Vec::new(),
     };
-    let outcome = timeout(settings.limits.run, run.all(target, initiator)).await;
+    let outcome = tokio::select! {
+        outcome = timeout(settings.limits.run, run.all(target, initiator)) => Ok(outcome),
+        halt = halt => Err(halt),
+    };
     let failure = match outcome {
-        Ok(Ok(())) => None,
-        Ok(Err(first)) => Some(run.settle(first).await),
-        Err(_) => {
+        Ok(Ok(Ok(()))) => None,
+        Ok(Ok(Err(first))) => Some(run.settle(first).await),
+        Err(halt) => {
+            let detail = match halt {
+                Halt::Interrupted => "the run was interrupted",
+                Halt::Deadline => "the time of the whole run was over",
+            };
+            let (side, stage) = (run.waiting_for, run.stage);
+            Some(Failure::new(side, stage, What::CutShort, detail))
+        }
+        Ok(Err(_)) => {
             let detail = format!("the whole run has {} s", settings.limits.run.as_secs());
             let first = Failure::new(run.waiting_for, run.stage, What::Deadline, detail);
             Some(run.settle(first).await)

@@ -26,11 +26,13 @@ pub enum Outcome<T> {
     Broken(String),
 }
 
-/// Runs all pairs of a plan. `transfer` starts one of them; `at_once` bounds how many run together within a round.
-/// Results are in the order of the pairs, not of their ends.
+/// Runs all pairs of a plan. `transfer` starts one of them; `at_once` bounds how many run together within a round. None is
+/// begun any more once `go_on` says no; those that run are waited for. Results are in the order of the pairs, not of their
+/// ends.
 pub async fn run_rounds<T, F, Fut>(
     plan: &Plan,
     at_once: usize,
+    go_on: impl Fn() -> bool,
     transfer: F,
     mut progress: impl FnMut(Progress),
 ) -> Vec<(Pair, Outcome<T>)>
@@ -47,6 +49,7 @@ where
         let mut whose = std::collections::HashMap::new();
         loop {
             while running.len() < at_once.max(1)
+                && go_on()
                 && let Some(pair) = waiting.next()
             {
                 whose.insert(running.spawn(transfer(pair)).id(), pair);
@@ -100,7 +103,7 @@ mod tests {
                 pair.prefill * 10 + pair.decode
             }
         };
-        let results = run_rounds(&plan, 3, transfer, |p| seen.push((p.done, p.of))).await;
+        let results = run_rounds(&plan, 3, || true, transfer, |p| seen.push((p.done, p.of))).await;
         assert_eq!(results.len(), 16);
         assert!(results.is_sorted_by_key(|(pair, _)| *pair));
         let broken: Vec<Pair> = results
@@ -116,6 +119,14 @@ mod tests {
             }]
         );
         assert_eq!(seen.last(), Some(&(16, 16)));
+        let begun = AtomicUsize::new(0);
+        let go_on = || begun.load(Ordering::SeqCst) < 5;
+        let one = |pair: Pair| {
+            begun.fetch_add(1, Ordering::SeqCst);
+            async move { pair.prefill }
+        };
+        let some = run_rounds(&plan, 3, go_on, one, |_| {}).await;
+        assert_eq!(some.len(), 5, "none is begun any more");
         assert!(most.load(Ordering::SeqCst) <= 3);
     }
 }

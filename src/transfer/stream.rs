@@ -95,19 +95,22 @@ impl Open for Local {
         let program = words
             .next()
             .ok_or_else(|| OpenError::NoProgram("empty command".to_owned()))?;
-        let mut child = tokio::process::Command::new(program)
+        let mut command = tokio::process::Command::new(program);
+        command
             .args(words)
             .envs(&self.env)
             .current_dir("/")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .map_err(|e| match e.kind() {
-                std::io::ErrorKind::NotFound => OpenError::NoProgram(program.clone()),
-                _ => OpenError::Refused(format!("{program}: {e}")),
-            })?;
+            .kill_on_drop(true);
+        // Ctrl-C on a terminal is for us: an agent is told to leave, and says what it has.
+        #[cfg(unix)]
+        command.process_group(0);
+        let mut child = command.spawn().map_err(|e| match e.kind() {
+            std::io::ErrorKind::NotFound => OpenError::NoProgram(program.clone()),
+            _ => OpenError::Refused(format!("{program}: {e}")),
+        })?;
         let gone = || OpenError::Lost("a stream of the new process is missing".to_owned());
         Ok(Stream {
             stdin: Box::new(child.stdin.take().ok_or_else(gone)?),

@@ -23,6 +23,7 @@ pub(super) fn of_failure(what: What) -> &'static str {
         What::Crashed => "The probe crashed",
         What::Stopped => "The probe is stopped or frozen",
         What::Deadline => "A time limit passed",
+        What::CutShort => "The transfer was cut short",
         What::StreamLost => "The connection to the container was lost",
         What::Flood => "The container flooded the probe's output",
         What::Nonsense => "The probe's answers make no sense",
@@ -86,6 +87,7 @@ pub(super) fn fix_of_failure(what: What) -> &'static str {
         What::Deadline => {
             "Run it again while the machine is idle; if it repeats, read the last lines of the log."
         }
+        What::CutShort => "Run it again, with a larger --deadline if the time was over.",
         What::StreamLost => {
             "Run it again; if it repeats, look at the API server, the kubelet and the network between them."
         }
@@ -96,7 +98,7 @@ pub(super) fn fix_of_failure(what: What) -> &'static str {
         What::Refused => {
             "Grant get and create on pods/exec, and check that the container is running."
         }
-        What::AgentError => "Read the last lines of its log and report it with the bundle.",
+        What::AgentError => "Read the last lines of its log, and report it with them.",
     }
 }
 

@@ -2,7 +2,8 @@
 
 use crate::fake::kubelet::Exec;
 use crate::fake::pod::FakePod;
-use crate::{Run, assert_clean, has_python, pod, transfer, tree, two};
+use crate::run::Run;
+use crate::{assert_clean, has_python, pod, transfer, tree, two};
 
 /// A transfer from `d` to `p` with this done to the decode pod.
 async fn with(change: impl FnOnce(FakePod) -> FakePod) -> Option<Run> {

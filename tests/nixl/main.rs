@@ -10,10 +10,13 @@
 mod fake;
 #[path = "../support/root.rs"]
 mod root;
+#[path = "../support/run.rs"]
+mod run;
 #[path = "../support/skip.rs"]
 mod skip;
 
 mod faults;
+mod interrupt;
 mod lanes;
 mod many;
 mod readiness;
@@ -23,56 +26,24 @@ mod trusted;
 use fake::cluster::FakeCluster;
 use fake::kubelet::Exec;
 use fake::pod::FakePod;
+use run::Run;
 use serde_json::Value;
 use std::path::Path;
-use std::process::Stdio;
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::process::Command;
 
-/// One run of the binary.
-struct Run {
-    code: Option<i32>,
-    stdout: String,
-    stderr: String,
-}
-
 impl Run {
-    fn report(&self) -> Value {
-        serde_json::from_str(&self.stdout)
-            .unwrap_or_else(|e| panic!("{e}: {}\n{}", self.stdout, self.stderr))
-    }
-
-    /// The finding of this name about this object.
-    fn finding(&self, object: &str, name: &str) -> Value {
-        let report = self.report();
-        let found = report["checks"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .find(|f| f["name"] == name && f["target"]["name"] == object);
-        found
-            .unwrap_or_else(|| panic!("no {name} of {object}: {}", self.stdout))
-            .clone()
-    }
-
     /// Trust in one word; with what failed, where it is not this.
     fn assert_trust(&self, expected: &str) {
-        let report = self.report();
-        let failed: Vec<&Value> = report["checks"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .filter(|f| f["status"] == "fail")
-            .collect();
-        assert_eq!(report["trust"], expected, "{failed:#?}");
+        let mut failed = self.checks();
+        failed.retain(|f| f["status"] == "fail");
+        assert_eq!(self.report()["trust"], expected, "{failed:#?}");
     }
 
     /// Status and detail of the transfer from one pod to another.
     fn transfer(&self, initiator: &str, target: &str) -> (String, String) {
-        let found = self.finding(&format!("{initiator} -> {target}"), "kv-transfer");
-        let text = |key: &str| found[key].as_str().unwrap_or_default().to_owned();
-        (text("status"), text("detail"))
+        self.said(&format!("{initiator} -> {target}"), "kv-transfer")
     }
 
     /// What the matrix says of each pair: `a -> b`, status, proven.
@@ -103,31 +74,20 @@ fn has_python() -> bool {
 }
 
 async fn run(args: &[&str]) -> Run {
-    let output = Command::new(env!("CARGO_BIN_EXE_dynamo-interconnect-check"))
-        .env_remove("KUBECONFIG")
-        .env_remove("KUBERNETES_SERVICE_HOST")
-        .env_remove("CLICOLOR_FORCE")
-        .env("COLUMNS", "100")
-        .arg("nixl")
-        .args(args)
-        .stdin(Stdio::null())
-        .kill_on_drop(true)
-        .output()
-        .await
-        .unwrap();
-    Run {
-        code: output.status.code(),
-        stdout: String::from_utf8(output.stdout).unwrap(),
-        stderr: String::from_utf8(output.stderr).unwrap(),
-    }
+    let mut command = run::command("nixl");
+    command.args(args);
+    run::run(command).await
+}
+
+fn against(fake: &FakeCluster, args: &[&str]) -> Command {
+    let mut command = run::against(run::command("nixl"), &fake.kubeconfig());
+    command.args(args);
+    command
 }
 
 /// The binary against this cluster.
 async fn on(fake: &FakeCluster, args: &[&str]) -> Run {
-    let kubeconfig = fake.kubeconfig();
-    let mut all = vec!["--kubeconfig", kubeconfig.to_str().unwrap()];
-    all.extend(args);
-    run(&all).await
+    run::run(against(fake, args)).await
 }
 
 /// A quick transfer.

@@ -83,3 +83,30 @@ async fn a_selector_that_matches_nothing_is_an_error() {
     );
     assert!(run.pairs().is_empty());
 }
+
+/// A StatefulSet of each role gives the same names in both namespaces.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_roles_may_be_in_different_namespaces() {
+    if !has_python() {
+        return;
+    }
+    let (p, d) = (tree(&[]), tree(&[]));
+    let fake = FakeCluster::builder()
+        .with(pod("w-0", "prefill", p.path(), "invented-rc-mlx5"))
+        .with(
+            pod("w-0", "decode", d.path(), "invented-rc-mlx5")
+                .set("/metadata/namespace", "other".into()),
+        )
+        .orphans_live_on()
+        .start()
+        .await;
+    let roles = "prefill=llm:role=prefill,decode=other:role=decode";
+    let run = transfer(&fake, &["--pods", roles, "-n", "nowhere"]).await;
+    let one = ("w-0 -> w-0".to_owned(), "ok".to_owned(), true);
+    assert_eq!(run.pairs(), [one], "{}", run.stdout);
+    let roots: Vec<_> = [&p, &d].map(TempDir::path).to_vec();
+    assert_clean(&fake, &roots).await;
+    let wrong = "prefill=llm:role=prefill,decode=role=decode";
+    let run = transfer(&fake, &["--pods", wrong, "-n", "llm"]).await;
+    assert_eq!(run.code, Some(4));
+}

@@ -25,11 +25,7 @@ async fn what_is_there_is_told_and_what_is_missing_fails() {
     }
     let fake = builder.start().await;
     let run = on(&fake, &["-l", "role=decode"]).await;
-    let said = |pod: &str, name: &str| {
-        let found = run.finding(pod, name);
-        let text = |key: &str| found[key].as_str().unwrap_or_default().to_owned();
-        (text("status"), text("detail"))
-    };
+    let said = |pod: &str, name: &str| run.said(pod, name);
     let (status, detail) = said("ready", "nixl");
     assert_eq!(status, "ok", "{detail}");
     assert!(
@@ -69,6 +65,16 @@ async fn a_command_line_that_means_nothing() {
         &["--transfer", "--self", "--peer", "x"],
         &["--transfer", "--pods", "prefill=a"],
         &["--transfer", "--sample", "2"],
+        &[
+            "--transfer",
+            "--pods",
+            "prefill=a,decode=b",
+            "--sample",
+            "0",
+        ],
+        &["--transfer", "--pods", "prefill=:a,decode=b"],
+        &["--transfer", "--pods", "prefill=n:,decode=b"],
+        &["--save", "x", "--from", "x"],
         &["--memory", "disk"],
     ] {
         let run = run(args).await;

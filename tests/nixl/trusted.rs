@@ -2,7 +2,8 @@
 
 use crate::fake::kubelet::Exec;
 use crate::fake::pod::FakePod;
-use crate::{PORT, Run, assert_clean, has_python, pod, transfer, tree, two};
+use crate::run::Run;
+use crate::{PORT, assert_clean, has_python, pod, transfer, tree, two};
 use std::fs;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;

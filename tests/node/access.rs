@@ -129,8 +129,8 @@ async fn without_the_right_to_read_pods_a_named_pod_is_probed_all_the_same() {
         .await;
     let run = on(&fake, &["--pod", "p", "-c", "main"]).await;
     assert_eq!(run.target("p").0, "ok");
-    assert_eq!(run.finding("p", "ib-link").0, "ok");
-    let (status, said) = run.finding("p", "env-drift");
+    assert_eq!(run.said("p", "ib-link").0, "ok");
+    let (status, said) = run.said("p", "env-drift");
     assert_eq!(status, "skipped");
     assert!(said.contains("may not get pods"), "{said}");
     let run = on(&fake, &["-l", "app=g"]).await;

@@ -190,7 +190,7 @@ async fn each_trouble_has_its_own_words_and_the_others_are_reported() {
     assert_eq!(execs, expected.len() - 7);
     // What was read before the end still counts.
     for part in ["deleted-midway", "lost-midway"] {
-        assert_eq!(run.finding(part, "ib-link").0, "ok", "{part}");
+        assert_eq!(run.said(part, "ib-link").0, "ok", "{part}");
     }
     // Nothing of a container that was not read is called fine.
     let report = run.report();
@@ -275,8 +275,8 @@ async fn tools_that_flood_lie_or_print_rubbish_stay_one_answer() {
     let run = on(&fake, &["-l", "app=g", "--timeout", "30"]).await;
     for pod in ["floods", "endless", "stderr", "rubbish"] {
         assert_eq!(run.target(pod).0, "ok", "{pod}: {}", run.target(pod).1);
-        assert_eq!(run.finding(pod, "ib-link").0, "ok", "{pod}");
-        assert_eq!(run.finding(pod, "env-drift").0, "ok", "{pod}");
+        assert_eq!(run.said(pod, "ib-link").0, "ok", "{pod}");
+        assert_eq!(run.said(pod, "env-drift").0, "ok", "{pod}");
     }
     assert!(run.took < Duration::from_secs(20), "{:?}", run.took);
     for text in [
@@ -303,7 +303,7 @@ async fn a_tool_that_hangs_costs_its_own_time_and_nothing_else() {
     let save = dir.path().join("r");
     let run = on(&fake, &["--pod", "p", "--save", save.to_str().unwrap()]).await;
     assert_eq!(run.target("p").0, "ok");
-    assert_eq!(run.finding("p", "ib-link").0, "ok");
+    assert_eq!(run.said("p", "ib-link").0, "ok");
     assert!(run.took < Duration::from_secs(25), "{:?}", run.took);
     let saved = std::fs::read_to_string(save.join("bundle.json")).unwrap();
     assert!(saved.contains("did not end within 15 s"), "{saved}");
@@ -327,7 +327,7 @@ async fn a_probe_that_reaches_its_deadline_keeps_what_it_read() {
         said.contains("the probe reached its deadline before this was read"),
         "{said}"
     );
-    assert_eq!(run.finding("p", "ib-link").0, "ok");
+    assert_eq!(run.said("p", "ib-link").0, "ok");
     assert!(run.took < Duration::from_secs(8), "{:?}", run.took);
     assert_eq!(fake.open_execs(), 0);
 }

@@ -2,59 +2,21 @@
 
 use crate::fake::cluster::FakeCluster;
 use crate::fake::kubelet::Exec;
-use crate::{Run, command, tree, worker};
-use std::process::Stdio;
+use crate::run::{self, Run};
+use crate::{command, tree, worker};
 use std::time::{Duration, Instant};
 use tokio::process::Command;
 use tokio::time::sleep;
 
-/// Starts the binary, sends it a signal once `ready` holds, and waits for its end.
 async fn interrupted(
     fake: &FakeCluster,
     args: &[&str],
     signal: &str,
     ready: impl Fn() -> bool,
 ) -> Run {
-    let mut command = command();
-    command
-        .arg("--kubeconfig")
-        .arg(fake.kubeconfig())
-        .args(args);
-    signalled(command, &[signal], ready).await
-}
-
-/// The same with any command; further signals follow a moment after each other.
-async fn signalled(mut command: Command, signals: &[&str], ready: impl Fn() -> bool) -> Run {
-    let child = command
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let started = Instant::now();
-    while !ready() {
-        assert!(
-            started.elapsed() < Duration::from_secs(30),
-            "it never got so far"
-        );
-        sleep(Duration::from_millis(20)).await;
-    }
-    let pid = child.id().unwrap().to_string();
-    let asked = Instant::now();
-    for signal in signals {
-        sleep(Duration::from_millis(100)).await;
-        let sent = std::process::Command::new("kill")
-            .args([*signal, &pid])
-            .status()
-            .unwrap();
-        assert!(sent.success());
-    }
-    let output = child.wait_with_output().await.unwrap();
-    Run {
-        code: output.status.code(),
-        stdout: String::from_utf8(output.stdout).unwrap(),
-        stderr: String::from_utf8(output.stderr).unwrap(),
-        took: asked.elapsed(),
-    }
+    let mut command = run::against(command(), &fake.kubeconfig());
+    command.args(args);
+    run::interrupted(command, &[signal], ready).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -95,7 +57,7 @@ async fn what_was_seen_until_then_is_reported() {
         let (status, said) = run.target("b-slow");
         assert_eq!(status, "warn", "{said}");
         assert!(said.contains("interrupted"), "{said}");
-        assert_eq!(run.finding("b-slow", "ib-link").0, "ok");
+        assert_eq!(run.said("b-slow", "ib-link").0, "ok");
         for pod in ["c-hung", "d-waits-4"] {
             let (status, said) = run.target(pod);
             assert_eq!(status, "fail");
@@ -154,7 +116,7 @@ fn with_programs(folder: &tempfile::TempDir) -> Command {
 async fn the_second_time_ends_it_at_once() {
     // A shell that does not end when it is asked, which takes the first half a second.
     let (folder, begun) = program("sh", "trap '' TERM\nsleep 5 >/dev/null 2>&1");
-    let run = signalled(with_programs(&folder), &["-INT", "-INT"], || begun.exists()).await;
+    let run = run::interrupted(with_programs(&folder), &["-INT", "-INT"], || begun.exists()).await;
     assert_eq!((run.code, run.stdout.as_str()), (Some(130), ""));
     assert!(run.took < Duration::from_millis(600), "{:?}", run.took);
 }
@@ -164,7 +126,7 @@ async fn this_machine_is_reported_as_far_as_it_was_read() {
     let (folder, begun) = program("nvidia-smi", "sleep 1000");
     for signal in ["-INT", "-TERM"] {
         let _ = std::fs::remove_file(&begun);
-        let run = signalled(with_programs(&folder), &[signal], || begun.exists()).await;
+        let run = run::interrupted(with_programs(&folder), &[signal], || begun.exists()).await;
         assert_eq!(run.code, Some(130), "{}", run.stderr);
         assert!(run.took < Duration::from_secs(3), "{:?}", run.took);
         assert!(run.report()["notes"].to_string().contains("interrupted"));
@@ -189,7 +151,7 @@ async fn a_replay_that_is_interrupted_says_so() {
     let mut command = command();
     command.arg("--from").arg(&path);
     let begun = Instant::now();
-    let run = signalled(command, &["-INT"], || {
+    let run = run::interrupted(command, &["-INT"], || {
         begun.elapsed() > Duration::from_millis(300)
     })
     .await;

@@ -9,6 +9,8 @@
 mod fake;
 #[path = "../support/root.rs"]
 mod root;
+#[path = "../support/run.rs"]
+mod run;
 
 mod access;
 mod faults;
@@ -20,53 +22,25 @@ mod targets;
 use fake::cluster::FakeCluster;
 use fake::kubelet::Exec;
 use fake::pod::FakePod;
+use run::Run;
 use serde_json::Value;
 use std::path::Path;
-use std::process::Stdio;
-use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio::process::Command;
 
-/// One run of the binary.
-struct Run {
-    code: Option<i32>,
-    stdout: String,
-    stderr: String,
-    took: Duration,
-}
-
 impl Run {
-    fn report(&self) -> Value {
-        serde_json::from_str(&self.stdout)
-            .unwrap_or_else(|e| panic!("{e}: {}\n{}", self.stdout, self.stderr))
-    }
-
-    /// Status and detail of one finding about one object.
-    fn finding(&self, object: &str, name: &str) -> (String, String) {
-        let report = self.report();
-        let found = report["checks"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .find(|f| f["name"] == name && f["target"]["name"] == object)
-            .unwrap_or_else(|| panic!("no {name} of {object}: {}", self.stdout));
-        let text = |key: &str| found[key].as_str().unwrap_or_default().to_owned();
-        (text("status"), text("detail"))
-    }
-
     /// What is said of a target as a whole.
     fn target(&self, pod: &str) -> (String, String) {
-        self.finding(pod, "node:target")
+        self.said(pod, "node:target")
     }
 
     /// The pods that the report speaks of, each with its status as a target.
     fn targets(&self) -> Vec<(String, String)> {
-        let report = self.report();
         let of = |f: &Value| {
             let text = |v: &Value| v.as_str().unwrap().to_owned();
             (text(&f["target"]["name"]), text(&f["status"]))
         };
-        let all = report["checks"].as_array().unwrap();
+        let all = self.checks();
         all.iter()
             .filter(|f| f["name"] == "node:target")
             .map(of)
@@ -75,34 +49,20 @@ impl Run {
 }
 
 fn command() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_dynamo-interconnect-check"));
-    command
-        .env_remove("KUBECONFIG")
-        .env_remove("KUBERNETES_SERVICE_HOST")
-        .env_remove("CLICOLOR_FORCE")
-        .arg("node")
-        .stdin(Stdio::null())
-        .kill_on_drop(true);
-    command
+    run::command("node")
 }
 
 async fn run(args: &[&str]) -> Run {
-    let started = Instant::now();
-    let output = command().args(args).output().await.unwrap();
-    Run {
-        code: output.status.code(),
-        stdout: String::from_utf8(output.stdout).unwrap(),
-        stderr: String::from_utf8(output.stderr).unwrap(),
-        took: started.elapsed(),
-    }
+    let mut command = command();
+    command.args(args);
+    run::run(command).await
 }
 
 /// The binary against this cluster.
 async fn on(fake: &FakeCluster, args: &[&str]) -> Run {
-    let kubeconfig = fake.kubeconfig();
-    let mut all = vec!["--kubeconfig", kubeconfig.to_str().unwrap()];
-    all.extend(args);
-    run(&all).await
+    let mut command = run::against(command(), &fake.kubeconfig());
+    command.args(args);
+    run::run(command).await
 }
 
 /// A file system with one RDMA device that works, and a worker. Files below `bin` are stand-ins for tools.

@@ -292,7 +292,7 @@ async fn a_line_break_within_a_value_is_seen() {
         2,
         "{bundle}"
     );
-    let (status, said) = run.finding("p", "env:UCX_TLS");
+    let (status, said) = run.said("p", "env:UCX_TLS");
     assert_ne!(status, "ok", "{said}");
     assert!(said.contains(r"rc\ncuda_copy"), "{said}");
 }

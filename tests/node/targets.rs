@@ -24,8 +24,8 @@ async fn one_pod_costs_one_get_one_exec_and_the_reviews() {
             "pod llm/p container main was reached".to_owned()
         )
     );
-    assert_eq!(run.finding("p", "ib-link").0, "ok");
-    assert_eq!(run.finding("p", "env-drift").0, "ok");
+    assert_eq!(run.said("p", "ib-link").0, "ok");
+    assert_eq!(run.said("p", "env-drift").0, "ok");
     assert_eq!(run.code, Some(0), "{}", run.stdout);
     assert_eq!(fake.writes(), []);
     let counts = counted(&fake);

@@ -215,6 +215,9 @@ fn libraries(container: &Container<'_>) -> Vec<String> {
     let mapped = software.mapped.known();
     let libfabric = mapped.and_then(|m| m.iter().find(|path| path.contains("libfabric.so")));
     parts.extend(libfabric.map(|path| format!("libfabric loaded from {path}")));
+    // That of the tool need not be the one that is loaded.
+    let tool = software.libfabric.known();
+    parts.extend(tool.map(|version| format!("libfabric {} by fi_info", version.value)));
     parts
 }
 
@@ -317,6 +320,24 @@ mod tests {
                  10.0.0.7:(default)"
             )
         );
+    }
+
+    #[test]
+    fn the_version_of_libfabric_is_told_where_the_tool_says_it() {
+        let said = |text: &str| {
+            let answers = changed(&wheel(), &[(&ask::FI_INFO_VERSION, text)]);
+            outcome(run, &container("decode", &answers))
+                .unwrap()
+                .remove(0)
+                .detail
+        };
+        let text = "fi_info: 1.22.0amzn4.0\nlibfabric: 1.22.0amzn4.0\nlibfabric api: 1.22\n";
+        let detail = said(text);
+        assert!(
+            detail.contains("; libfabric 1.22.0amzn4.0 by fi_info;"),
+            "{detail}"
+        );
+        assert!(!said("fi_info: unrecognized option").contains("libfabric"));
     }
 
     #[test]

@@ -41,7 +41,11 @@ fn run(container: &Container<'_>) -> Outcome {
         );
         return Ok(vec![Draft::ok(detail).with([seen])]);
     }
-    let next: Vec<String> = tools.iter().filter_map(|tool| command(tool)).collect();
+    let on_host = container.place.kind == PlaceKind::Host;
+    let next: Vec<String> = tools
+        .iter()
+        .filter_map(|tool| command(tool, on_host))
+        .collect();
     let next = if next.is_empty() {
         format!("next: `{transfer}`")
     } else {
@@ -68,15 +72,20 @@ fn transfer(place: &Place) -> String {
 }
 
 /// What to type, for the tools whose flags are known.
-fn command(tool: &str) -> Option<String> {
+fn command(tool: &str, on_host: bool) -> Option<String> {
+    let (both, other, this) = if on_host {
+        ("on both hosts", "on the other host", "THIS-HOST")
+    } else {
+        ("in both pods", "in the other pod", "THIS-POD-IP")
+    };
     match tool.rsplit('/').next()? {
         "nixlbench" => Some(format!(
-            "in both pods within 60 s `{tool} --etcd_endpoints http://ETCD:2379 --backend UCX --initiator_seg_type VRAM \
+            "{both} within 60 s `{tool} --etcd_endpoints http://ETCD:2379 --backend UCX --initiator_seg_type VRAM \
              --target_seg_type VRAM --op_type READ --total_buffer_size 1073741824 --max_block_size 67108864 \
              --check_consistency`"
         )),
         "ucx_perftest" => Some(format!(
-            "`{tool} -p 13337` here, then in the other pod `{tool} THIS-POD-IP -p 13337 -t ucp_put_bw -s 1048576 -n 200`"
+            "`{tool} -p 13337` here, then {other} `{tool} {this} -p 13337 -t ucp_put_bw -s 1048576 -n 200`"
         )),
         _ => None,
     }
@@ -111,6 +120,14 @@ mod tests {
             said("nixl_test")
                 .detail
                 .contains("nixl_test here; next: `dynamo")
+        );
+        let mut host = container("", &[(&ask::TEST_TOOLS, "ucx_perftest\n")]);
+        host.place = Place::host("n1");
+        let on_host = outcome(run, &host).unwrap().remove(0).detail;
+        let command = "then on the other host `ucx_perftest THIS-HOST -p 13337";
+        assert!(
+            on_host.contains(command) && !on_host.contains("POD"),
+            "{on_host}"
         );
         assert!(verdict(run, "decode", NOTHING).is_err());
         let agg = verdict(run, "agg", &[(&ask::TEST_TOOLS, "")]);

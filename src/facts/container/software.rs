@@ -28,6 +28,8 @@ pub struct Software {
     pub ucx_devices: Observed<Seen<UcxInfo>>,
     /// libfabric shows an EFA provider.
     pub efa_provider: Observed<Seen<bool>>,
+    /// Version of the libfabric on `PATH`.
+    pub libfabric: Observed<Seen<String>>,
     /// What an interpreter of the container loaded for a transfer.
     pub transfer: Observed<Seen<Loaded>>,
 }
@@ -138,6 +140,7 @@ impl Software {
                     Err(Skip::new(SkipReason::Unparsable, detail))
                 }
             }),
+            libfabric: tool(snapshot, &ask::FI_INFO_VERSION, libfabric),
             transfer: list(snapshot, &ask::TRANSFER_SOFTWARE, loaded),
         }
     }
@@ -347,6 +350,18 @@ fn nixl_plugins(snapshot: &Snapshot) -> Observed<Seen<BTreeMap<String, String>>>
     } else {
         listed
     }
+}
+
+/// `libfabric: 1.22.0amzn4.0`, between the versions of the tool and of the interface.
+fn libfabric(text: &str) -> Result<String, Skip> {
+    let mut lines = text.lines();
+    let version = lines.find_map(|line| line.trim().strip_prefix("libfabric:"));
+    version
+        .map(|version| excerpt(version.trim()))
+        .ok_or_else(|| {
+            let detail = "the output of fi_info --version was not understood";
+            Skip::new(SkipReason::Unparsable, detail)
+        })
 }
 
 /// The version of these packages, where all copies of them agree.

@@ -1,0 +1,295 @@
+//! Transfers between containers over the Kubernetes API.
+
+use super::{Arguments, Collected, Moved, PairFacts, Snapshot, learn, one_pair};
+use crate::catalogue;
+use crate::cli::node::stop_on_interrupt;
+use crate::cli::progress::Bar;
+use crate::cluster::connect::Cluster;
+use crate::cluster::pods::by_selector;
+use crate::cluster::run::{Schedule, Stop};
+use crate::collect;
+use crate::collect::pods::Wanted;
+use crate::probe::pod_exec::ExecTarget;
+use crate::report::{InputError, Note};
+use crate::transfer::plan::{Pair, Plan};
+use crate::transfer::pod::Pod;
+use crate::transfer::rounds::{Outcome, Progress};
+use crate::transfer::{Halt, run_rounds};
+use std::collections::BTreeSet;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// What is left of the deadline after connecting may be less than a pod needs at least.
+const LEAST: Duration = Duration::from_millis(200);
+
+/// [`transfers`] until somebody asks for the end; what was done until then is the result.
+pub(super) async fn until_interrupted(arguments: &Arguments, end: Instant) -> Moved {
+    let stop = stop_on_interrupt();
+    let mut moved = transfers(arguments, end, &stop).await;
+    moved.collected.interrupted = stop.is_asked();
+    moved
+}
+
+/// Probes the ends and, with `--transfer`, moves data between them.
+async fn transfers(arguments: &Arguments, end: Instant, stop: &Stop) -> Moved {
+    let targets = &arguments.targets;
+    let left = || end.saturating_duration_since(Instant::now()).max(LEAST);
+    let cluster = tokio::select! {
+        connected = targets.connect(left()) => match connected {
+            Ok(cluster) => cluster,
+            Err(message) => return Collected::error("Kubernetes API".to_owned(), message).into(),
+        },
+        () = stop.asked() => return Moved::default(),
+    };
+    let namespace = targets
+        .namespace
+        .clone()
+        .unwrap_or_else(|| cluster.namespace.clone());
+    let mut collected = Collected::default();
+    let (wanted, sides) = tokio::select! {
+        found = async {
+            tokio::join!(
+                wanted(arguments, &cluster, &namespace),
+                access(arguments, &cluster, &namespace)
+            )
+        } => {
+            let ((wanted, sides, errors), access) = found;
+            collected.errors.extend(errors);
+            collected.notes.extend(access);
+            (wanted, sides)
+        }
+        () = stop.asked() => return collected.into(),
+    };
+    let schedule = Schedule {
+        parallel: targets.parallel,
+        each: Duration::from_secs(targets.timeout),
+        all: left(),
+    };
+    let names = wanted
+        .iter()
+        .map(|w| crate::sanitise::line(w.name().1, 60))
+        .collect();
+    let bar = Bar::new("probing", names);
+    let done = |index| bar.done(index);
+    let container = targets.container.as_deref();
+    let mut snapshots =
+        collect::pods::probe(&cluster, wanted, container, schedule, stop.clone(), done).await;
+    bar.finish();
+    let (pairs, of) = if arguments.transfer {
+        let all = (&cluster, &mut snapshots[..], &sides);
+        moved(arguments, all, &mut collected, end, stop).await
+    } else {
+        (Vec::new(), 0)
+    };
+    collected.snapshots = snapshots;
+    Moved {
+        collected,
+        pairs,
+        of,
+    }
+}
+
+/// What this user may not do, by namespace.
+async fn access(arguments: &Arguments, cluster: &Cluster, namespace: &str) -> Vec<Note> {
+    let list = arguments.targets.selector.is_some() || arguments.pods.is_some();
+    let mut namespaces = BTreeSet::new();
+    match &arguments.pods {
+        Some((prefill, decode)) => namespaces
+            .extend([prefill, decode].map(|role| role.namespace.as_deref().unwrap_or(namespace))),
+        None => _ = namespaces.insert(namespace),
+    }
+    let mut notes = Vec::new();
+    for namespace in namespaces {
+        let missing = arguments.targets.missing_access(cluster, namespace, list);
+        notes.extend(missing.await);
+    }
+    notes
+}
+
+/// Positions of the ends among the snapshots: targets (prefill) and initiators (decode).
+#[derive(Default)]
+struct Sides {
+    targets: Vec<usize>,
+    initiators: Vec<usize>,
+}
+
+async fn wanted(
+    arguments: &Arguments,
+    cluster: &Cluster,
+    namespace: &str,
+) -> (Vec<Wanted>, Sides, Vec<InputError>) {
+    let mut sides = Sides::default();
+    let mut errors = Vec::new();
+    let Some((prefill, decode)) = &arguments.pods else {
+        let mut wanted = match arguments.targets.wanted(cluster, namespace).await {
+            Ok(wanted) => wanted,
+            Err((wanted, error)) => {
+                errors.push(error);
+                wanted
+            }
+        };
+        if arguments.own {
+            sides = Sides {
+                targets: vec![0],
+                initiators: vec![0],
+            };
+        } else if let Some(peer) = &arguments.peer {
+            wanted.truncate(1);
+            sides = Sides {
+                targets: vec![1],
+                initiators: vec![0],
+            };
+            wanted.push(Wanted::Named {
+                namespace: namespace.to_owned(),
+                name: peer.clone(),
+            });
+        }
+        return (wanted, sides, errors);
+    };
+    let catalogued = |name: &str| catalogue::find(name).is_some();
+    let mut all = Vec::new();
+    for (role, side) in [
+        (prefill, &mut sides.targets),
+        (decode, &mut sides.initiators),
+    ] {
+        let namespace = role.namespace.as_deref().unwrap_or(namespace);
+        let object = || crate::sanitise::line(&role.selector, 200);
+        match by_selector(cluster, namespace, &role.selector, &catalogued).await {
+            Ok(found) if found.is_empty() => errors.push(InputError {
+                object: object(),
+                message: format!(
+                    "no pod in namespace {} matches this selector; check --pods and -n",
+                    crate::sanitise::line(namespace, 80)
+                ),
+            }),
+            Ok(found) => {
+                for pod in found {
+                    side.push(all.len());
+                    all.push(Wanted::Found(Box::new(pod)));
+                }
+            }
+            Err(error) => errors.push(InputError {
+                object: object(),
+                message: error.to_string(),
+            }),
+        }
+    }
+    (all, sides, errors)
+}
+
+/// Makes the transfers, until the time is over or somebody asks for the end.
+async fn moved(
+    arguments: &Arguments,
+    (cluster, snapshots, sides): (&Cluster, &mut [Snapshot], &Sides),
+    collected: &mut Collected,
+    end: Instant,
+    stop: &Stop,
+) -> (Vec<PairFacts>, usize) {
+    let ends: Arc<Vec<(Pod, Snapshot)>> = Arc::new(
+        snapshots
+            .iter()
+            .map(|s| (place(cluster, s), s.clone()))
+            .collect(),
+    );
+    let go_on = || !stop.is_asked() && Instant::now() < end;
+    let halt = |stop: Stop| async move {
+        tokio::select! {
+            () = stop.asked() => Halt::Interrupted,
+            () = tokio::time::sleep_until(end.into()) => Halt::Deadline,
+        }
+    };
+    let choice = arguments.choice();
+    if let ([target], [initiator]) = (sides.targets.as_slice(), sides.initiators.as_slice()) {
+        let (Some((a, x)), Some((b, y))) = (ends.get(*target), ends.get(*initiator)) else {
+            return (Vec::new(), 0);
+        };
+        if !go_on() {
+            return (Vec::new(), 1);
+        }
+        let made = one_pair(&choice, (a, x), (b, y), halt(stop.clone())).await;
+        for (end, software) in [*target, *initiator].into_iter().zip(made.software) {
+            learn(&mut snapshots[end], software);
+        }
+        return (vec![made.facts], 1);
+    }
+    let names = |side: &[usize]| {
+        side.iter()
+            .map(|i| {
+                let place = &snapshots[*i].place;
+                format!(
+                    "{}/{}",
+                    place.namespace.as_deref().unwrap_or_default(),
+                    place.pod
+                )
+            })
+            .collect::<Vec<_>>()
+    };
+    let plan = match Plan::new(
+        &names(&sides.targets),
+        &names(&sides.initiators),
+        arguments.sample.map(NonZeroUsize::get),
+        1,
+    ) {
+        Ok(plan) => plan,
+        Err(error) => {
+            if collected.errors.is_empty() && arguments.pods.is_some() {
+                collected.errors.push(InputError {
+                    object: "--pods".to_owned(),
+                    message: error.to_string(),
+                });
+            }
+            return (Vec::new(), 0);
+        }
+    };
+    let (targets, initiators) = (sides.targets.clone(), sides.initiators.clone());
+    let bar = Bar::counting("transferring", plan.pairs());
+    let transfer = |pair: Pair| {
+        let (ends, choice, halt) = (Arc::clone(&ends), choice.clone(), halt(stop.clone()));
+        let (target, initiator) = (targets[pair.prefill], initiators[pair.decode]);
+        async move {
+            let ((a, x), (b, y)) = (&ends[target], &ends[initiator]);
+            one_pair(&choice, (a, x), (b, y), halt).await
+        }
+    };
+    let parallel = arguments.targets.parallel.get();
+    let progress = |p: Progress| bar.left(p.done, p.left);
+    let results = run_rounds(&plan, parallel, go_on, transfer, progress).await;
+    bar.finish();
+    let mut facts = Vec::new();
+    for (pair, outcome) in results {
+        let (target, initiator) = (sides.targets[pair.prefill], sides.initiators[pair.decode]);
+        match outcome {
+            Outcome::Done(made) => {
+                for (end, software) in [target, initiator].into_iter().zip(made.software) {
+                    learn(&mut snapshots[end], software);
+                }
+                facts.push(made.facts);
+            }
+            Outcome::Broken(why) => collected.errors.push(InputError {
+                object: format!(
+                    "transfer {} -> {}",
+                    snapshots[initiator].place.pod, snapshots[target].place.pod
+                ),
+                message: format!(
+                    "a defect of this tool ended it: {}",
+                    crate::sanitise::line(&why, 200)
+                ),
+            }),
+        }
+    }
+    (facts, plan.of)
+}
+
+fn place(cluster: &Cluster, snapshot: &Snapshot) -> Pod {
+    let place = &snapshot.place;
+    let at = ExecTarget {
+        namespace: place.namespace.clone().unwrap_or_default(),
+        pod: place.pod.clone(),
+        container: place.container.clone(),
+    };
+    Pod {
+        client: cluster.client.clone(),
+        at,
+    }
+}
