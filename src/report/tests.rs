@@ -504,29 +504,6 @@ fn a_container_explains_nothing_of_another() {
     }
 }
 
-#[test]
-fn causes_are_found_among_tens_of_thousands_of_containers() {
-    let mut checks = Vec::new();
-    for n in 0..20_000 {
-        let target = pod(&format!("p-{n}"), Some("decode"));
-        let cause = finding("A", Status::Warn, target.clone());
-        checks.push(Finding {
-            causes: &["C"],
-            detail: format!("{n} of A"),
-            ..cause
-        });
-        for id in ["B", "C"] {
-            checks.push(Finding {
-                detail: format!("{n} of {id}"),
-                follows: vec!["b".to_owned()],
-                ..finding(id, Status::Warn, target.clone())
-            });
-        }
-    }
-    let fixes = report(vec![], checks).fix_first;
-    assert_eq!(fixes.len(), 40_000);
-}
-
 /// A pod of the first workload.
 fn placed(name: &str, role: &str) -> Target {
     Target {
