@@ -320,6 +320,11 @@ efa mana_ib ionic_rdma erdma rdma_rxe siw xpmem knem udmabuf" }, 8 * KB, Nothing
     /// Catalogued variables of the worker: `# process PID WORD` (or `self probe`), then `NAME=value` lines.
     ENVIRONMENT = "environment", "/proc/<worker>/environ (catalogued names only)", Framed("environment"), 64 * KB, Worker,
         "the settings that are really in force, whatever the manifest says";
+    /// What `--kv-transfer-config` of the worker says, one `"name": value` per line.
+    WORKER_KV_TRANSFER = "worker-kv-transfer",
+        "/proc/<worker>/cmdline (kv_connector, kv_role, kv_buffer_device, backends of --kv-transfer-config)",
+        Framed("worker_kv_transfer"), 4 * KB, Worker,
+        "the backend of NIXL that vLLM selects, which no variable shows";
     /// UCX, NIXL, NCCL, libfabric, CUDA and verbs libraries, and RDMA nodes, mapped by the worker, one path per line.
     WORKER_LIBRARIES = "worker-libraries", "/proc/<worker>/maps (paths of transport libraries)",
         Framed("worker_libraries"), 64 * KB, Worker,
