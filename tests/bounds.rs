@@ -304,6 +304,7 @@ fn thousands_of_containers_are_not_compared_with_each_other() {
         headline: "something is wrong".to_owned(),
         minor: false,
         follows: vec!["b".to_owned()],
+        inputs: vec![],
     };
     soon("findings on many containers", || {
         let all = (0..20_000).flat_map(|n| ["A", "B", "C"].map(|id| finding(id, n)));

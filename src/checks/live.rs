@@ -349,6 +349,11 @@ fn backend(facts: &Facts) -> Backend {
     if let Ok(Some(value)) = facts.process.value(variable) {
         return named(value);
     }
+    if let Some(config) = facts.process.kv_transfer.known()
+        && let Some(backend) = &config.backend
+    {
+        return named(backend);
+    }
     let Some(mapped) = facts.software.mapped.known() else {
         return Backend::Unknown;
     };

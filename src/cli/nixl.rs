@@ -9,6 +9,7 @@ use super::{
     ReportArguments,
     node::{name_and_file, not_blank},
 };
+use crate::facts::container::process::KvTransfer;
 use crate::facts::pair::PairFacts;
 use crate::manifest::Inventory;
 use crate::report::{ExitCode, Note, PairReport, Pairs, Report};
@@ -397,7 +398,7 @@ fn variables(facts: &Snapshot) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// The backend that the engine selects, as far as its environment says; UCX is NIXL's default.
+/// The backend that the engine selects, as far as its environment and its command line say; UCX is NIXL's default.
 fn backend_of(facts: &Snapshot) -> String {
     let variables = variables(facts);
     let named = [
@@ -405,10 +406,13 @@ fn backend_of(facts: &Snapshot) -> String {
         "TRTLLM_NIXL_KVCACHE_BACKEND",
     ];
     let chosen = named.iter().find_map(|name| variables.get(*name)).cloned();
-    let libfabric = variables
-        .get("KV_TRANSFER_CONFIG")
-        .is_some_and(|json| json.contains("\"LIBFABRIC\""));
-    chosen.unwrap_or_else(|| if libfabric { "LIBFABRIC" } else { "UCX" }.to_owned())
+    let config = || kv_transfer(facts).and_then(|config| config.backend);
+    chosen.or_else(config).unwrap_or_else(|| "UCX".to_owned())
+}
+
+fn kv_transfer(facts: &Snapshot) -> Option<KvTransfer> {
+    let process = checks::Container::parse(facts).facts.process;
+    process.kv_transfer.known().map(|seen| seen.value.clone())
 }
 
 /// What the deployment means to use, from the environment of its ends.
@@ -418,14 +422,7 @@ fn intent(initiator: &Snapshot, target: &Snapshot) -> Intent {
         let list = crate::judge::TransportList::parse(&tls);
         !tls.is_empty() && !list.negated() && !list.names_rdma() && list.allows("cuda_ipc")
     };
-    let host_memory = |facts: &Snapshot| {
-        variables(facts)
-            .get("KV_TRANSFER_CONFIG")
-            .is_some_and(|json| {
-                serde_json::from_str::<serde_json::Value>(json)
-                    .is_ok_and(|v| v["kv_buffer_device"] == "cpu")
-            })
-    };
+    let host_memory = |facts| kv_transfer(facts).is_some_and(|config| config.host_memory);
     let path = if over_nvlink(initiator) && over_nvlink(target) {
         Path::MultiNodeNvlink
     } else {

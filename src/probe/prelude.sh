@@ -364,6 +364,18 @@ worker_libraries() { # id cap
     2>/dev/null </dev/null | sort -u
   end ok
 }
+# Of the command line only what chooses the way of the KV cache: the rest of the JSON may hold anything.
+worker_kv_transfer() { # id cap
+  begin "$1" "$2"
+  [ -n "$worker" ] || { end no-worker; return; }
+  for n in tr sed grep; do has "$n" || { end no-tool "$n"; return; }; done
+  f=$ROOT/proc/$worker/cmdline
+  if [ ! -r "$f" ] || ! true 2>/dev/null <"$f"; then end denied "${f#"$ROOT"}"; return; fi
+  v='"(kv_connector|kv_role|kv_buffer_device|backends)"[[:space:]]*:[[:space:]]*("[A-Za-z0-9_]*"|\[[A-Za-z0-9_", ]*\])'
+  tr '\0\n' '\n ' 2>/dev/null <"$f" | sed -n -e 's/^--kv-transfer-config=//p' -e '/^--kv-transfer-config$/{n;p;}' |
+    grep -aoE "$v" 2>/dev/null
+  end ok
+}
 worker_lines() { # file expression id cap
   if [ -z "$worker" ]; then leave_out "$3" no-worker
   elif [ -z "$2" ]; then text "$3" "$4" "/proc/$worker/$1"

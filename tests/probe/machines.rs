@@ -362,3 +362,36 @@ fn packages_are_looked_for_beside_the_interpreters_of_the_path_and_of_the_worker
         assert_eq!(found, wanted, "{}", shell.name);
     }
 }
+
+#[test]
+fn of_a_command_line_only_what_chooses_the_way_of_the_kv_cache_leaves() {
+    let json = r#"{"kv_connector": "NixlConnector","kv_role":"kv_both","kv_buffer_device":"cpu","kv_connector_extra_config":{"api_token":"canary","backends": ["LIBFABRIC", "UCX"]}}"#;
+    let wanted = "\"kv_connector\": \"NixlConnector\"\n\"kv_role\":\"kv_both\"\n\"kv_buffer_device\":\"cpu\"\n\"backends\": [\"LIBFABRIC\", \"UCX\"]\n";
+    for shell in shells() {
+        for (arguments, wanted) in [
+            (
+                format!("--kv-transfer-config\0{json}\0--port\08000\0"),
+                wanted,
+            ),
+            (
+                format!("--token\0canary\0--kv-transfer-config={json}\0"),
+                wanted,
+            ),
+            (format!("--other\0{json}\0"), ""),
+        ] {
+            let root = machine("bare");
+            let process = root.path().join("proc/9");
+            std::fs::create_dir_all(&process).unwrap();
+            let line = format!("python3\0-m\0dynamo.vllm\0{arguments}");
+            std::fs::write(process.join("cmdline"), line).unwrap();
+            std::fs::write(process.join("environ"), "").unwrap();
+            let snapshot = collect(&shell, &script(&[&ask::WORKER_KV_TRANSFER], &root));
+            assert_eq!(
+                text(&snapshot, &ask::WORKER_KV_TRANSFER),
+                wanted,
+                "{}",
+                shell.name
+            );
+        }
+    }
+}

@@ -1,3 +1,4 @@
+use crate::ask;
 use crate::check;
 use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
@@ -77,7 +78,7 @@ fn run(container: &Container<'_>) -> Outcome {
 /// NIXL is there: has it the backend?
 fn with_backend(container: &Container<'_>, nixl: String, mut seen: Vec<Evidence>) -> Outcome {
     let plugins = container.facts.software.nixl_plugins.get()?;
-    let (selected, by) = selected(container);
+    let (selected, chosen, by) = selected(container);
     let wanted = selected.as_deref().unwrap_or("UCX");
     let how = match &by {
         Some(name) => format!("{wanted}, which {name} selects"),
@@ -92,7 +93,7 @@ fn with_backend(container: &Container<'_>, nixl: String, mut seen: Vec<Evidence>
     let names: Vec<&str> = plugins.keys().map(String::as_str).collect();
     let names = names.join(", ");
     seen.push(plugins.evidence([names.as_str()]));
-    seen.extend(by.as_deref().and_then(|name| setting(container, name)));
+    seen.extend(chosen);
     if !plugins.keys().any(|name| name.eq_ignore_ascii_case(wanted)) {
         let detail =
             format!("{nixl} has no plugin for {how}: libplugin_{wanted}.so is not among {names}");
@@ -104,7 +105,7 @@ fn with_backend(container: &Container<'_>, nixl: String, mut seen: Vec<Evidence>
     }
     let backend = match by {
         Some(name) => format!("backend {wanted} by {name}"),
-        None => "backend not named in the environment (UCX is the default)".to_owned(),
+        None => "backend not named (UCX is the default)".to_owned(),
     };
     let mut parts = vec![nixl];
     parts.extend(libraries(container));
@@ -146,8 +147,8 @@ fn without_package(container: &Container<'_>) -> Outcome {
         return Err(Skip::new(SkipReason::NotFound, detail));
     }
     if names.iter().any(|name| name.starts_with("mooncake")) {
-        let detail = "no NIXL is here; Mooncake is, and whether the worker moves KV with it stands on its command line, \
-                      which is not read";
+        let detail =
+            "no NIXL is here; Mooncake is, and whether the worker moves KV with it is not known";
         return Ok(vec![Draft::warn(detail).with(seen).fix(fix)]);
     }
     let detail = if names.is_empty() {
@@ -221,23 +222,27 @@ fn libraries(container: &Container<'_>) -> Vec<String> {
     parts
 }
 
-/// The backend that an engine's own variable selects, and the variable. vLLM's own stands on a command line,
-/// which is not read.
-fn selected(container: &Container<'_>) -> (Option<String>, Option<String>) {
+/// The backend that an engine selects, and by what: its own variable, or the configuration of vLLM.
+fn selected(container: &Container<'_>) -> (Option<String>, Option<Evidence>, Option<String>) {
     for name in SELECTORS {
         if let Some(value) = value(container, name) {
-            return (Some(value), Some((*name).to_owned()));
+            let seen = setting(container, name);
+            return (Some(value), seen, Some((*name).to_owned()));
         }
     }
-    let config = container.facts.process.value("KV_TRANSFER_CONFIG");
-    if let Ok(Some(json)) = config
-        && let Ok(json) = serde_json::from_str::<serde_json::Value>(json)
-        && let Some(first) = json["kv_connector_extra_config"]["backends"][0].as_str()
+    let config = container.facts.process.kv_transfer.known();
+    if let Some(config) = config
+        && let Some(backend) = &config.backend
     {
-        let backend = crate::sanitise::line(first, 80);
-        return (Some(backend), Some("KV_TRANSFER_CONFIG".to_owned()));
+        let by = if config.ask.id == ask::WORKER_KV_TRANSFER.id {
+            "--kv-transfer-config"
+        } else {
+            "KV_TRANSFER_CONFIG"
+        };
+        let seen = config.evidence([format!("backends: {backend}").as_str()]);
+        return (Some(backend.clone()), Some(seen), Some(by.to_owned()));
     }
-    (None, None)
+    (None, None, None)
 }
 
 fn side_channel(container: &Container<'_>) -> Option<String> {
@@ -266,7 +271,6 @@ fn setting(container: &Container<'_>, name: &str) -> Option<Evidence> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ask;
     use crate::checks::testing::{Answers, NOTHING, changed, container, outcome, verdict};
     use crate::report::Status;
 
@@ -316,7 +320,7 @@ mod tests {
             draft.detail,
             format!(
                 "NIXL 1.3.0 (nixl, nixl_cu12) for python3.12 of /opt/dynamo/venv; UCX 1.21 of {SITE}/nixl_cu12.libs; \
-                 plugins POSIX, UCX; backend not named in the environment (UCX is the default); side channel \
+                 plugins POSIX, UCX; backend not named (UCX is the default); side channel \
                  10.0.0.7:(default)"
             )
         );
@@ -390,6 +394,20 @@ mod tests {
         assert_eq!(with_backend("", "LIBFABRIC"), Ok(Status::Warn));
         let no_ucx = (&ask::NIXL_PLUGINS, "/x/libplugin_POSIX.so");
         assert_eq!(with("decode", &[no_ucx]), Ok(Status::Fail));
+    }
+
+    #[test]
+    fn vllm_selects_its_backend_on_the_command_line() {
+        let line = "\"kv_connector\":\"NixlConnector\"\n\"backends\": [\"LIBFABRIC\"]";
+        let line = (&ask::WORKER_KV_TRANSFER, line);
+        assert_eq!(with("decode", &[line]), Ok(Status::Fail));
+        // The command line is what the worker reads; a variable only stands beside it.
+        let variable = "# process 7 dynamo.vllm\nKV_TRANSFER_CONFIG={\"kv_connector_extra_config\":{\"backends\":[\"UCX\"]}}";
+        let variable = (&ask::ENVIRONMENT, variable);
+        assert_eq!(with("decode", &[line, variable]), Ok(Status::Fail));
+        assert_eq!(with("decode", &[variable]), Ok(Status::Ok));
+        let none = (&ask::WORKER_KV_TRANSFER, "");
+        assert_eq!(with("decode", &[none]), Ok(Status::Ok));
     }
 
     #[test]

@@ -10,7 +10,9 @@ use crate::facts::limits::{self, Capabilities, Memlock, UidMap};
 use crate::facts::transcript::{self, excerpt};
 use crate::observed::{Observed, Skip};
 use crate::report::SkipReason;
+use crate::sanitise;
 use crate::snapshot::Snapshot;
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Facts about the worker process, or about the probe's where there is none.
@@ -26,6 +28,8 @@ pub struct Process {
     pub uid_map: Observed<Seen<UidMap>>,
     /// Catalogued variables of the process.
     pub environment: Observed<Seen<Environment>>,
+    /// What the worker was told of its KV cache on its command line.
+    pub kv_transfer: Observed<Seen<KvTransfer>>,
     /// Settings from files of UCX, in the order in which later ones win.
     pub ucx_files: Observed<Seen<Vec<FileSetting>>>,
     /// Settings from files of NCCL, in the order in which later ones win.
@@ -39,6 +43,15 @@ pub struct Worker {
     pub pid: String,
     /// What it runs, a word of the probe's own list: `dynamo.vllm`, `sglang`, `vllm-engine`.
     pub word: String,
+}
+
+/// What `--kv-transfer-config` of vLLM says, as far as it chooses the way of the KV cache.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KvTransfer {
+    /// First backend of NIXL.
+    pub backend: Option<String>,
+    /// KV lies in host memory on purpose (`kv_buffer_device`).
+    pub host_memory: bool,
 }
 
 /// Whose environment was read.
@@ -99,6 +112,50 @@ pub(super) fn of_container(snapshot: &Snapshot) -> Observed<Seen<BTreeMap<String
     })
 }
 
+/// The command line where it holds a configuration, else the variable that start commands hand to it.
+fn kv_transfer(snapshot: &Snapshot) -> Observed<Seen<KvTransfer>> {
+    let line = list(snapshot, &ask::WORKER_KV_TRANSFER, |text| {
+        let mut all = serde_json::Map::new();
+        for line in text.lines().filter(|line| !line.trim().is_empty()) {
+            if let Ok(Value::Object(one)) = serde_json::from_str(&format!("{{{line}}}")) {
+                all.extend(one);
+            }
+        }
+        all
+    });
+    if let Observed::Known(seen) = &line
+        && !seen.value.is_empty()
+    {
+        let (all, ask) = (Value::Object(seen.value.clone()), seen.ask);
+        return Observed::Known(Seen::new(ask, KvTransfer::of(&all, &all["backends"])));
+    }
+    let variable = list(snapshot, &ask::ENVIRONMENT, environment)
+        .get()
+        .ok()
+        .and_then(|e| {
+            let json = e.variables.get("KV_TRANSFER_CONFIG")?;
+            let json = serde_json::from_str::<Value>(json).ok()?;
+            let backends = &json["kv_connector_extra_config"]["backends"];
+            Some(Seen::new(e.ask, KvTransfer::of(&json, backends)))
+        });
+    match (variable, line) {
+        (Some(seen), _) => Observed::Known(seen),
+        (None, Observed::Known(seen)) => {
+            Observed::Known(Seen::new(seen.ask, KvTransfer::default()))
+        }
+        (None, Observed::Missing(skip)) => Observed::Missing(skip),
+    }
+}
+
+impl KvTransfer {
+    fn of(config: &Value, backends: &Value) -> Self {
+        Self {
+            backend: backends[0].as_str().map(|name| sanitise::line(name, 80)),
+            host_memory: config["kv_buffer_device"] == "cpu",
+        }
+    }
+}
+
 impl Process {
     pub(super) fn read(snapshot: &Snapshot) -> Self {
         let workers = list(snapshot, &ask::WORKER_PROCESS, |text| {
@@ -128,6 +185,7 @@ impl Process {
             capabilities,
             workers,
             uid_map: tool(snapshot, &ask::UID_MAP, limits::parse_uid_map),
+            kv_transfer: kv_transfer(snapshot),
             environment: environment_of(snapshot),
             ucx_files: list(snapshot, &ask::UCX_SETTINGS, settings),
             nccl_files: list(snapshot, &ask::NCCL_SETTINGS, settings),
