@@ -19,6 +19,10 @@ pub fn refuse(ask: &Ask, text: &str) -> Option<String> {
     match &unparsable.why {
         Why::Failed { .. } => None,
         Why::Empty => Some(format!("is empty: there is no {name} in it")),
+        // Its reader refuses what ends within a device, so that none behind the cut counts as absent.
+        Why::Foreign { .. } if ask.id == ask::IBV_DEVINFO.id && text.contains("ca_id:") => Some(
+            format!("is a part of {name} that ends within a device: paste all of it"),
+        ),
         Why::Foreign { seen } => {
             let hint = reads_like(text).filter(|other| *other != ask.id);
             let hint = hint.map_or(String::new(), |other| {
@@ -237,6 +241,14 @@ mod tests {
             said.ends_with("it reads like --input ibstat=FILE"),
             "{said}"
         );
+    }
+
+    #[test]
+    fn a_part_is_called_a_part() {
+        let cut = "hca_id:\tmlx5_0\n\ttransport:\tInfiniBand (0)\n\t\tport:\t1\n\t\t\tstate:\tPORT_ACTIVE (4)\n\
+                   \t\t\tlink_layer:\tInfiniBand\n\nhca_id:\tmlx5_1\n\ttransport:\tInfiniBand (0)\n";
+        let said = refuse(&ask::IBV_DEVINFO, cut).unwrap();
+        assert!(said.contains("ends within a device"), "{said}");
     }
 
     #[test]

@@ -630,6 +630,10 @@ fn gids(snapshot: &Snapshot) -> Observed<Seen<BTreeMap<PortKey, Vec<Gid>>>> {
     });
     let by_show_gids = tool(snapshot, &ask::SHOW_GIDS, |text| {
         let table = show_gids::parse(text)?;
+        if table.announced.is_none() {
+            let detail = "show_gids lacks its last line (n_gids_found=), so entries may be missing; paste all of it";
+            return Err(Skip::new(SkipReason::Unparsable, detail));
+        }
         if table.is_cut() {
             let detail = format!(
                 "show_gids is cut: it has {} of {} entries",
