@@ -5,6 +5,7 @@ use crate::checks::{self, Subject, Whole};
 use crate::environment::{self, Above};
 use crate::facts::container::Facts;
 use crate::facts::pair::PairFacts;
+use crate::hosting;
 use crate::manifest::workload::Workload;
 use crate::manifest::{self, Inventory, Text, view};
 use crate::report::{EvidenceSource, Finding, Note, Pairs, Report, Trust};
@@ -172,7 +173,11 @@ pub struct Beside {
 /// Judges everything that was read of a deployment.
 pub fn evaluate(command: &'static str, mut bundle: Bundle, beside: Beside) -> Report {
     let Beside { recipe } = beside;
-    let record = bundle.deployment.take().unwrap_or_default();
+    let record = bundle
+        .deployment
+        .take()
+        .unwrap_or_default()
+        .with_safe_nodes();
     let made = record.transfers.as_slice();
     let mut errors = bundle.errors;
     if let Some(recipe) = &recipe {
@@ -222,6 +227,7 @@ pub fn evaluate(command: &'static str, mut bundle: Bundle, beside: Beside) -> Re
         .collect();
     let mut report = Report::with_pairs(command, workloads, findings, errors, notes, pairs);
     report.environment = environment;
+    report.nodes = hosting::report(&record, described.workload(), &bundle.snapshots);
     report.next = next(&report, &record);
     report
 }

@@ -3,6 +3,7 @@
 //! A [`Report`] is the only thing a renderer sees, and its JSON form is public: fields are only added within a major
 //! version. Nothing here looks at the world.
 
+mod cluster;
 mod environment;
 mod exit_code;
 mod finding;
@@ -15,6 +16,7 @@ mod verdict;
 mod workload;
 
 use crate::target::{Target, TargetKind};
+pub use cluster::{DomainReport, Fast, HostReport, NodeReport, NodesReport};
 pub use environment::{EnvironmentReport, LayerReport, VariableReport};
 pub use exit_code::ExitCode;
 pub use finding::{Consequence, Evidence, EvidenceSource, Finding, Fix};
@@ -165,6 +167,9 @@ pub struct Report {
     pub targets: Vec<Probed>,
     /// The transfers that were made.
     pub pairs: Pairs,
+    /// Nodes of the cluster; only with `check --nodes`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<NodesReport>,
     /// Variables of running workers and where they come from.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub environment: Vec<EnvironmentReport>,
@@ -274,6 +279,7 @@ impl Report {
             workloads,
             targets,
             pairs,
+            nodes: None,
             environment: Vec::new(),
             checks,
             errors,

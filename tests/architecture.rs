@@ -26,7 +26,10 @@ const LAYERS: &[(u8, &[&str])] = &[
         ],
     ),
     (1, &["manifest", "facts"]),
-    (2, &["judge", "checks", "environment", "evaluate"]),
+    (
+        2,
+        &["judge", "checks", "environment", "hosting", "evaluate"],
+    ),
     (
         3,
         &[

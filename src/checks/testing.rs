@@ -425,6 +425,7 @@ pub(crate) struct Fleet {
     record: crate::snapshot::Deployment,
     bodies: std::collections::BTreeMap<&'static str, String>,
     written: Option<String>,
+    spec: String,
 }
 
 impl Fleet {
@@ -453,7 +454,16 @@ impl Fleet {
             },
             bodies,
             written: None,
+            spec: String::new(),
         }
+    }
+
+    /// Lets every pod declare a claim on this template.
+    pub(crate) fn claim(mut self, name: &str, template: &str) -> Self {
+        self.spec = format!(
+            "      resourceClaims: [{{name: {name}, resourceClaimTemplateName: {template}}}]\n"
+        );
+        self
     }
 
     /// Puts pods on nodes, by position.
@@ -491,7 +501,8 @@ impl Fleet {
                 let body: String = body.lines().map(|l| format!("        {l}\n")).collect();
                 let kind = if *role == "agg" { "worker" } else { role };
                 format!(
-                    "- name: {role}\n  type: {kind}\n  podTemplate:\n    spec:\n      containers:\n      - name: main\n{body}"
+                    "- name: {role}\n  type: {kind}\n  podTemplate:\n    spec:\n      containers:\n      - name: main\n{body}{}",
+                    self.spec
                 )
             })
             .collect();

@@ -19,6 +19,10 @@ pub(super) struct Arguments {
     /// Files that say what was meant: manifests, directories or kustomizations; repeatable. What runs is held against them.
     #[arg(long, value_name = "PATH")]
     recipe: Vec<PathBuf>,
+    /// Look at the nodes of the cluster, too, and say which could host the deployment on a fast path. Needs the optional
+    /// ClusterRole of docs/rbac.yaml; without this flag no node is read.
+    #[arg(long, conflicts_with = "from")]
+    nodes: bool,
     /// Record what was read: a new directory, or a file FILE.tar.zst. Only catalogued variables are in it.
     #[arg(long, value_name = "PATH")]
     save: Option<PathBuf>,
@@ -90,11 +94,12 @@ mod live {
     use crate::cli::progress::Bar;
     use crate::cluster::connect::Cluster;
     use crate::cluster::deployment::{self, Choice, PODS};
+    use crate::cluster::nodes;
     use crate::cluster::run::{Schedule, Stop};
     use crate::collect::pods::{Wanted, probe};
     use crate::evaluate::Described;
     use crate::report::{InputError, Note};
-    use crate::snapshot::{Deployment, Manifest, Origin};
+    use crate::snapshot::{Deployment, Domains, Manifest, Nodes, Origin};
     use crate::{catalogue, sanitise};
     use std::time::{Duration, Instant};
 
@@ -150,12 +155,13 @@ mod live {
                 found = async {
                     tokio::join!(
                         deployment::find(&cluster, &namespace, &choice, &catalogued),
-                        targets.missing_access(&cluster, &namespace, true)
+                        targets.missing_access(&cluster, &namespace, true),
+                        self.around(&cluster, &namespace)
                     )
                 } => found,
                 () = stop.asked() => return recording_of(interrupted(collected)),
             };
-            let (found, access) = found;
+            let (found, access, around) = found;
             collected.notes.extend(access);
             let found = match found {
                 Ok(found) => found,
@@ -167,7 +173,8 @@ mod live {
                     return recording_of(collected);
                 }
             };
-            let record = recorded(&found);
+            let mut record = recorded(&found);
+            (record.nodes, record.domains) = around.unzip();
             collected.notes.extend(found.notes.iter().cloned());
             let workers = workers(&found, &record);
             collected.snapshots = self.probe(&cluster, workers, left(), stop).await;
@@ -178,6 +185,18 @@ mod live {
                 deployment: Some(record),
                 ..recording_of(collected)
             }
+        }
+
+        /// What is around the pods, where it was asked for.
+        async fn around(&self, cluster: &Cluster, namespace: &str) -> Option<(Nodes, Domains)> {
+            if !self.nodes {
+                return None;
+            }
+            let (nodes, domains) = tokio::join!(
+                nodes::list_nodes(cluster),
+                nodes::list_domains(cluster, namespace)
+            );
+            Some((nodes, domains))
         }
 
         async fn probe(

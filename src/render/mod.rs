@@ -2,5 +2,6 @@
 
 mod environment;
 pub mod json;
+mod nodes;
 pub(crate) mod pairs;
 pub mod text;

@@ -2,7 +2,7 @@
 //!
 //! Words carry the status and colour only supports them, so the text can be pasted into a ticket.
 
-use super::environment;
+use super::{environment, nodes};
 use crate::ask;
 use crate::report::{Evidence, Finding, Fix, Report, SkipReason, Status, Trust, WorkloadReport};
 use crate::target::Target;
@@ -58,6 +58,10 @@ pub fn render(report: &Report, options: Options) -> String {
             );
         }
         out.push('\n');
+    }
+    if let Some(found) = &report.nodes {
+        let heading = styled("Nodes", Style::new().bold());
+        nodes::render(&mut out, found, &heading, options.verbose, width);
     }
     if options.verbose && !report.environment.is_empty() {
         let _ = writeln!(out, "{}", styled("Environment", Style::new().bold()));

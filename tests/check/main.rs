@@ -13,6 +13,7 @@ mod root;
 mod discovery;
 mod environment;
 mod fleet;
+mod nodes;
 
 use fake::cluster::FakeCluster;
 use serde_json::Value;
