@@ -1,6 +1,7 @@
 //! A deployment in a cluster, from what was read of it to its report. Pure: a recording gives the same report as the run
 //! that made it.
 
+use crate::budget;
 use crate::checks::{self, Subject, Whole};
 use crate::environment::{self, Above};
 use crate::facts::container::Facts;
@@ -168,11 +169,13 @@ fn only(inventory: &Inventory) -> Option<&Workload> {
 pub struct Beside {
     /// The user's files that say what was meant (`--recipe`).
     pub recipe: Option<Inventory>,
+    /// How long KV travels (`--isl`).
+    pub budget: Option<budget::Asked>,
 }
 
 /// Judges everything that was read of a deployment.
 pub fn evaluate(command: &'static str, mut bundle: Bundle, beside: Beside) -> Report {
-    let Beside { recipe } = beside;
+    let Beside { recipe, budget } = beside;
     let record = bundle
         .deployment
         .take()
@@ -185,6 +188,10 @@ pub fn evaluate(command: &'static str, mut bundle: Bundle, beside: Beside) -> Re
     }
     let described = Described::read(&record, recipe);
     described.assign(&mut bundle.snapshots);
+    let budget = budget
+        .zip(described.workload())
+        .filter(|(_, workload)| workload.disaggregated)
+        .map(|(asked, workload)| budget::compute(asked, workload, &bundle.snapshots, made));
     let subject = Subject {
         inventory: &described.running,
         snapshots: &bundle.snapshots,
@@ -192,6 +199,7 @@ pub fn evaluate(command: &'static str, mut bundle: Bundle, beside: Beside) -> Re
         deployment: Some(Whole {
             written: described.written(),
             record: &record,
+            budget: budget.as_ref(),
         }),
     };
     let mut findings = checks::run_on(&subject);
@@ -227,6 +235,7 @@ pub fn evaluate(command: &'static str, mut bundle: Bundle, beside: Beside) -> Re
         .collect();
     let mut report = Report::with_pairs(command, workloads, findings, errors, notes, pairs);
     report.environment = environment;
+    report.kv_budget = budget;
     report.nodes = hosting::report(&record, described.workload(), &bundle.snapshots);
     report.next = next(&report, &record);
     report

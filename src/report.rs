@@ -3,6 +3,7 @@
 //! A [`Report`] is the only thing a renderer sees, and its JSON form is public: fields are only added within a major
 //! version. Nothing here looks at the world.
 
+mod budget;
 mod cluster;
 mod environment;
 mod exit_code;
@@ -16,6 +17,7 @@ mod verdict;
 mod workload;
 
 use crate::target::{Target, TargetKind};
+pub use budget::{KvBudget, LaneTime};
 pub use cluster::{DomainReport, Fast, HostReport, NodeReport, NodesReport};
 pub use environment::{EnvironmentReport, LayerReport, VariableReport};
 pub use exit_code::ExitCode;
@@ -167,6 +169,9 @@ pub struct Report {
     pub targets: Vec<Probed>,
     /// The transfers that were made.
     pub pairs: Pairs,
+    /// How long KV travels; only with `check --isl`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kv_budget: Option<KvBudget>,
     /// Nodes of the cluster; only with `check --nodes`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes: Option<NodesReport>,
@@ -279,6 +284,7 @@ impl Report {
             workloads,
             targets,
             pairs,
+            kv_budget: None,
             nodes: None,
             environment: Vec::new(),
             checks,

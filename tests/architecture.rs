@@ -28,7 +28,14 @@ const LAYERS: &[(u8, &[&str])] = &[
     (1, &["manifest", "facts"]),
     (
         2,
-        &["judge", "checks", "environment", "hosting", "evaluate"],
+        &[
+            "judge",
+            "checks",
+            "environment",
+            "hosting",
+            "budget",
+            "evaluate",
+        ],
     ),
     (
         3,

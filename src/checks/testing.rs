@@ -426,6 +426,7 @@ pub(crate) struct Fleet {
     bodies: std::collections::BTreeMap<&'static str, String>,
     written: Option<String>,
     spec: String,
+    budget: Option<crate::report::KvBudget>,
 }
 
 impl Fleet {
@@ -455,7 +456,14 @@ impl Fleet {
             bodies,
             written: None,
             spec: String::new(),
+            budget: None,
         }
+    }
+
+    /// Says how long KV travels.
+    pub(crate) fn budget(mut self, budget: Option<crate::report::KvBudget>) -> Self {
+        self.budget = budget;
+        self
     }
 
     /// Lets every pod declare a claim on this template.
@@ -518,6 +526,7 @@ impl Fleet {
             deployment: Some(super::Whole {
                 written: written.as_ref().and_then(|w| w.workloads.first()),
                 record: &self.record,
+                budget: self.budget.as_ref(),
             }),
         });
         findings.retain(|f| f.name == name);

@@ -2,6 +2,7 @@
 
 use super::ReportArguments;
 use super::node::{Collected, TargetArguments};
+use crate::budget::Asked;
 use crate::evaluate::{Beside, evaluate};
 use crate::report::{ExitCode, InputError};
 use crate::snapshot::Bundle;
@@ -23,6 +24,16 @@ pub(super) struct Arguments {
     /// ClusterRole of docs/rbac.yaml; without this flag no node is read.
     #[arg(long, conflicts_with = "from")]
     nodes: bool,
+    /// Tokens of a prompt: say how long its KV cache takes from prefill to decode, over the measured lanes or else by the rates
+    /// of the ports. `explain kv-budget` shows the formula.
+    #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    isl: Option<u64>,
+    /// Bytes of KV cache per token, over all layers and ranks; read from the model's name and the engine's flags by default.
+    #[arg(long, value_name = "BYTES", requires = "isl", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    kv_bytes_per_token: Option<u64>,
+    /// Milliseconds that the first token may take: a finding says when KV transfer alone takes longer.
+    #[arg(long, value_name = "MS", requires = "isl", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    ttft_slo: Option<u64>,
     /// Record what was read: a new directory, or a file FILE.tar.zst. Only catalogued variables are in it.
     #[arg(long, value_name = "PATH")]
     save: Option<PathBuf>,
@@ -48,7 +59,18 @@ impl Arguments {
                 message: error.to_string(),
             });
         }
-        let report = evaluate("check", recording, Beside { recipe });
+        let report = evaluate(
+            "check",
+            recording,
+            Beside {
+                recipe,
+                budget: self.isl.map(|isl| Asked {
+                    isl,
+                    kv_bytes_per_token: self.kv_bytes_per_token,
+                    slo_ms: self.ttft_slo,
+                }),
+            },
+        );
         let code = self.report.finish(&report)?;
         Ok(if interrupted {
             ExitCode::Interrupted

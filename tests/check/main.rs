@@ -10,6 +10,7 @@ mod fake;
 #[path = "../support/root.rs"]
 mod root;
 
+mod budget;
 mod discovery;
 mod environment;
 mod fleet;
