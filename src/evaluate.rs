@@ -1,6 +1,7 @@
 //! A deployment in a cluster, from what was read of it to its report. Pure: a recording gives the same report as the run
 //! that made it.
 
+use crate::baseline::{self, Baseline};
 use crate::budget;
 use crate::checks::{self, Subject, Whole};
 use crate::environment::{self, Above};
@@ -171,11 +172,17 @@ pub struct Beside {
     pub recipe: Option<Inventory>,
     /// How long KV travels (`--isl`).
     pub budget: Option<budget::Asked>,
+    /// An earlier run (`--baseline`).
+    pub baseline: Option<Baseline>,
 }
 
 /// Judges everything that was read of a deployment.
 pub fn evaluate(command: &'static str, mut bundle: Bundle, beside: Beside) -> Report {
-    let Beside { recipe, budget } = beside;
+    let Beside {
+        recipe,
+        budget,
+        baseline,
+    } = beside;
     let record = bundle
         .deployment
         .take()
@@ -235,8 +242,10 @@ pub fn evaluate(command: &'static str, mut bundle: Bundle, beside: Beside) -> Re
         .collect();
     let mut report = Report::with_pairs(command, workloads, findings, errors, notes, pairs);
     report.environment = environment;
+    report.fingerprint = bundle.snapshots.iter().map(baseline::fingerprint).collect();
     report.kv_budget = budget;
     report.nodes = hosting::report(&record, described.workload(), &bundle.snapshots);
     report.next = next(&report, &record);
+    report.changes = baseline.map(|baseline| baseline.compare(&report));
     report
 }

@@ -9,6 +9,7 @@ mod environment;
 mod exit_code;
 mod finding;
 mod fix_first;
+mod history;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -24,6 +25,7 @@ pub use exit_code::ExitCode;
 pub use finding::{Consequence, Evidence, EvidenceSource, Finding, Fix};
 pub use fix_first::KV_PATH;
 use fix_first::fix_first;
+pub use history::{Change, ChangeKind, Changes, Fingerprint, PortPrint};
 use serde::{Deserialize, Serialize};
 pub use status::{KvPath, SkipReason, Status};
 pub use trust::Trust;
@@ -169,6 +171,12 @@ pub struct Report {
     pub targets: Vec<Probed>,
     /// The transfers that were made.
     pub pairs: Pairs,
+    /// What changed since an earlier run; only with `check --baseline`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub changes: Option<Changes>,
+    /// What each container of a deployment was, so that a later run can say what changed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fingerprint: Vec<Fingerprint>,
     /// How long KV travels; only with `check --isl`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kv_budget: Option<KvBudget>,
@@ -176,7 +184,7 @@ pub struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes: Option<NodesReport>,
     /// Variables of running workers and where they come from.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub environment: Vec<EnvironmentReport>,
     /// Every finding, by target and then by check.
     pub checks: Vec<Finding>,
@@ -284,6 +292,8 @@ impl Report {
             workloads,
             targets,
             pairs,
+            changes: None,
+            fingerprint: Vec::new(),
             kv_budget: None,
             nodes: None,
             environment: Vec::new(),

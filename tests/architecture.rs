@@ -34,6 +34,7 @@ const LAYERS: &[(u8, &[&str])] = &[
             "environment",
             "hosting",
             "budget",
+            "baseline",
             "evaluate",
         ],
     ),

@@ -2,12 +2,14 @@
 
 use super::ReportArguments;
 use super::node::{Collected, TargetArguments};
+use crate::baseline::Baseline;
 use crate::budget::Asked;
 use crate::evaluate::{Beside, evaluate};
 use crate::report::{ExitCode, InputError};
 use crate::snapshot::Bundle;
 use crate::{bundle, input, sanitise};
 use clap::Args;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, Args)]
@@ -34,6 +36,10 @@ pub(super) struct Arguments {
     /// Milliseconds that the first token may take: a finding says when KV transfer alone takes longer.
     #[arg(long, value_name = "MS", requires = "isl", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     ttft_slo: Option<u64>,
+    /// Say what changed since a known good run: a report of `check -o json`. Trust, ports, lanes, speeds, versions, variables
+    /// and findings are compared by component; nothing that changed alters the verdict or the exit code.
+    #[arg(long, value_name = "REPORT.json")]
+    baseline: Option<PathBuf>,
     /// Record what was read: a new directory, or a file FILE.tar.zst. Only catalogued variables are in it.
     #[arg(long, value_name = "PATH")]
     save: Option<PathBuf>,
@@ -59,11 +65,22 @@ impl Arguments {
                 message: error.to_string(),
             });
         }
+        let baseline = self.baseline.as_deref().and_then(|path| {
+            let read = read_report(path).and_then(|json| Baseline::parse(&shown(path), &json));
+            read.map_err(|message| {
+                recording.errors.push(InputError {
+                    object: shown(path),
+                    message: format!("the baseline {message}"),
+                });
+            })
+            .ok()
+        });
         let report = evaluate(
             "check",
             recording,
             Beside {
                 recipe,
+                baseline,
                 budget: self.isl.map(|isl| Asked {
                     isl,
                     kv_bytes_per_token: self.kv_bytes_per_token,
@@ -87,6 +104,19 @@ impl Arguments {
 
 fn shown(path: &Path) -> String {
     sanitise::line(&path.display().to_string(), 500)
+}
+
+/// The text of a report. Larger ones than of a thousand containers are none.
+fn read_report(path: &Path) -> Result<String, String> {
+    const LIMIT: u64 = 256 << 20;
+    let failed = |error: std::io::Error| format!("cannot be read: {error}");
+    let file = std::fs::File::open(path).map_err(failed)?;
+    let mut text = String::new();
+    let read = file.take(LIMIT + 1).read_to_string(&mut text);
+    match read.map_err(failed)? as u64 > LIMIT {
+        true => Err("is larger than 256 MiB, and no report is".to_owned()),
+        false => Ok(text),
+    }
 }
 
 fn replayed(path: &Path) -> Bundle {

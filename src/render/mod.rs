@@ -1,5 +1,6 @@
 //! Report to bytes, one format per file. Pure: nothing here reads the world or prints.
 
+mod baseline;
 mod budget;
 mod environment;
 pub mod json;

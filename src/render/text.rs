@@ -2,7 +2,7 @@
 //!
 //! Words carry the status and colour only supports them, so the text can be pasted into a ticket.
 
-use super::{budget, environment, nodes};
+use super::{baseline, budget, environment, nodes};
 use crate::ask;
 use crate::report::{Evidence, Finding, Fix, Report, SkipReason, Status, Trust, WorkloadReport};
 use crate::target::Target;
@@ -58,6 +58,10 @@ pub fn render(report: &Report, options: Options) -> String {
             );
         }
         out.push('\n');
+    }
+    if let Some(changes) = &report.changes {
+        let heading = styled("Since the baseline", Style::new().bold());
+        baseline::render(&mut out, changes, &heading, options.verbose, width);
     }
     if let Some(time) = &report.kv_budget {
         let heading = styled("KV budget", Style::new().bold());

@@ -10,6 +10,7 @@ mod fake;
 #[path = "../support/root.rs"]
 mod root;
 
+mod baseline;
 mod budget;
 mod discovery;
 mod environment;
