@@ -1,10 +1,13 @@
 //! A deployment in a cluster, from what was read of it to its report. Pure: a recording gives the same report as the run
 //! that made it.
 
+use crate::baseline::{self, Baseline};
+use crate::budget;
 use crate::checks::{self, Subject, Whole};
 use crate::environment::{self, Above};
 use crate::facts::container::Facts;
 use crate::facts::pair::PairFacts;
+use crate::hosting;
 use crate::manifest::workload::Workload;
 use crate::manifest::{self, Inventory, Text, view};
 use crate::report::{EvidenceSource, Finding, Note, Pairs, Report, Trust};
@@ -167,12 +170,24 @@ fn only(inventory: &Inventory) -> Option<&Workload> {
 pub struct Beside {
     /// The user's files that say what was meant (`--recipe`).
     pub recipe: Option<Inventory>,
+    /// How long KV travels (`--isl`).
+    pub budget: Option<budget::Asked>,
+    /// An earlier run (`--baseline`).
+    pub baseline: Option<Baseline>,
 }
 
 /// Judges everything that was read of a deployment.
 pub fn evaluate(command: &'static str, mut bundle: Bundle, beside: Beside) -> Report {
-    let Beside { recipe } = beside;
-    let record = bundle.deployment.take().unwrap_or_default();
+    let Beside {
+        recipe,
+        budget,
+        baseline,
+    } = beside;
+    let record = bundle
+        .deployment
+        .take()
+        .unwrap_or_default()
+        .with_safe_nodes();
     let made = record.transfers.as_slice();
     let mut errors = bundle.errors;
     if let Some(recipe) = &recipe {
@@ -180,6 +195,10 @@ pub fn evaluate(command: &'static str, mut bundle: Bundle, beside: Beside) -> Re
     }
     let described = Described::read(&record, recipe);
     described.assign(&mut bundle.snapshots);
+    let budget = budget
+        .zip(described.workload())
+        .filter(|(_, workload)| workload.disaggregated)
+        .map(|(asked, workload)| budget::compute(asked, workload, &bundle.snapshots, made));
     let subject = Subject {
         inventory: &described.running,
         snapshots: &bundle.snapshots,
@@ -187,6 +206,7 @@ pub fn evaluate(command: &'static str, mut bundle: Bundle, beside: Beside) -> Re
         deployment: Some(Whole {
             written: described.written(),
             record: &record,
+            budget: budget.as_ref(),
         }),
     };
     let mut findings = checks::run_on(&subject);
@@ -222,6 +242,10 @@ pub fn evaluate(command: &'static str, mut bundle: Bundle, beside: Beside) -> Re
         .collect();
     let mut report = Report::with_pairs(command, workloads, findings, errors, notes, pairs);
     report.environment = environment;
+    report.fingerprint = bundle.snapshots.iter().map(baseline::fingerprint).collect();
+    report.kv_budget = budget;
+    report.nodes = hosting::report(&record, described.workload(), &bundle.snapshots);
     report.next = next(&report, &record);
+    report.changes = baseline.map(|baseline| baseline.compare(&report));
     report
 }

@@ -13,12 +13,14 @@
 //! | --- | --- | --- |
 //! | 0 plain data | `report`, `target`, `observed`, `source`, `sanitise`, `catalogue`, `ask`, `snapshot`, `pair` | std and serde |
 //! | 1 parse | `manifest`, `facts` | pure |
-//! | 2 judge | `judge`, `checks`, `environment`, `evaluate` | pure |
+//! | 2 judge | `judge`, `checks`, `environment`, `hosting`, `budget`, `baseline`, `evaluate` | pure |
 //! | 3 touch the world | `input`, `kustomize`, `probe`, `bundle`, `cluster`, `collect`, `transfer` | files, processes, the Kubernetes API |
 //! | 4 show | `render` | pure: report to bytes |
 //! | 5 faces | `cli`, `main` | everything |
 
 pub mod ask;
+pub mod baseline;
+pub mod budget;
 pub mod bundle;
 pub mod catalogue;
 pub mod checks;
@@ -31,6 +33,7 @@ mod docs;
 pub mod environment;
 pub mod evaluate;
 pub mod facts;
+pub mod hosting;
 pub mod input;
 pub mod judge;
 pub mod kustomize;

@@ -3,10 +3,13 @@
 //! A [`Report`] is the only thing a renderer sees, and its JSON form is public: fields are only added within a major
 //! version. Nothing here looks at the world.
 
+mod budget;
+mod cluster;
 mod environment;
 mod exit_code;
 mod finding;
 mod fix_first;
+mod history;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -15,11 +18,14 @@ mod verdict;
 mod workload;
 
 use crate::target::{Target, TargetKind};
+pub use budget::{KvBudget, LaneTime};
+pub use cluster::{DomainReport, Fast, HostReport, NodeReport, NodesReport};
 pub use environment::{EnvironmentReport, LayerReport, VariableReport};
 pub use exit_code::ExitCode;
 pub use finding::{Consequence, Evidence, EvidenceSource, Finding, Fix};
 pub use fix_first::KV_PATH;
 use fix_first::fix_first;
+pub use history::{Change, ChangeKind, Changes, Fingerprint, PortPrint};
 use serde::{Deserialize, Serialize};
 pub use status::{KvPath, SkipReason, Status};
 pub use trust::Trust;
@@ -165,7 +171,20 @@ pub struct Report {
     pub targets: Vec<Probed>,
     /// The transfers that were made.
     pub pairs: Pairs,
+    /// What changed since an earlier run; only with `check --baseline`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub changes: Option<Changes>,
+    /// What each container of a deployment was, so that a later run can say what changed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fingerprint: Vec<Fingerprint>,
+    /// How long KV travels; only with `check --isl`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kv_budget: Option<KvBudget>,
+    /// Nodes of the cluster; only with `check --nodes`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<NodesReport>,
     /// Variables of running workers and where they come from.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub environment: Vec<EnvironmentReport>,
     /// Every finding, by target and then by check.
     pub checks: Vec<Finding>,
@@ -273,6 +292,10 @@ impl Report {
             workloads,
             targets,
             pairs,
+            changes: None,
+            fingerprint: Vec::new(),
+            kv_budget: None,
+            nodes: None,
             environment: Vec::new(),
             checks,
             errors,

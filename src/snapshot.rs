@@ -145,6 +145,9 @@ pub struct Deployment {
     /// Nodes of the cluster; absent where nobody looked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<Nodes>,
+    /// ComputeDomains of the namespace; absent where nobody looked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub domains: Option<Domains>,
 }
 
 /// One text that describes a deployment.
@@ -194,6 +197,99 @@ pub struct Node {
     pub allocatable: BTreeMap<String, String>,
     /// Labels about GPUs, NICs, cliques, zones and racks.
     pub labels: BTreeMap<String, String>,
+}
+
+impl Deployment {
+    /// Makes safe to show what was read of nodes and domains: a recording may come from anybody.
+    pub fn with_safe_nodes(mut self) -> Self {
+        const LONGEST: usize = 300;
+        let line = |text: &str| sanitise::line(text, LONGEST);
+        let map = |all: &mut BTreeMap<String, String>| {
+            *all = all.iter().map(|(k, v)| (line(k), line(v))).collect();
+        };
+        match &mut self.nodes {
+            Some(Nodes::Known(nodes)) => {
+                *nodes = std::mem::take(nodes)
+                    .into_iter()
+                    .map(|(name, mut node)| {
+                        map(&mut node.allocatable);
+                        map(&mut node.labels);
+                        (line(&name), node)
+                    })
+                    .collect();
+            }
+            Some(Nodes::Missing { detail, .. }) => *detail = sanitise::line(detail, 2_000),
+            None => {}
+        }
+        match &mut self.domains {
+            Some(Domains::Known(domains)) => {
+                *domains = std::mem::take(domains)
+                    .into_iter()
+                    .map(|(name, domain)| (line(&name), domain.safe(&line)))
+                    .collect();
+            }
+            Some(Domains::Missing { detail, .. }) => *detail = sanitise::line(detail, 2_000),
+            None => {}
+        }
+        self
+    }
+}
+
+impl Domain {
+    fn safe(self, line: &dyn Fn(&str) -> String) -> Self {
+        let member = |(name, member): (String, Member)| {
+            let member = Member {
+                status: line(&member.status),
+                clique: line(&member.clique),
+            };
+            (line(&name), member)
+        };
+        Self {
+            status: line(&self.status),
+            wanted: self.wanted,
+            template: line(&self.template),
+            nodes: self.nodes.into_iter().map(member).collect(),
+        }
+    }
+}
+
+/// What the API says of the ComputeDomains of a namespace, or why it says nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Domains {
+    /// All of them, by name. None where the cluster has no such kind of object.
+    Known(BTreeMap<String, Domain>),
+    /// Why nothing was read.
+    Missing {
+        /// The typed reason.
+        reason: SkipReason,
+        /// In words.
+        detail: String,
+    },
+}
+
+/// One ComputeDomain: nodes that share memory over multi-node NVLink.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Domain {
+    /// `status.status`: Ready, NotReady, Failed; empty where it says nothing.
+    pub status: String,
+    /// `spec.numNodes`; 0 where any number may join.
+    pub wanted: u64,
+    /// Template of the claims by which pods join.
+    pub template: String,
+    /// Nodes that joined.
+    pub nodes: BTreeMap<String, Member>,
+}
+
+/// One node of a ComputeDomain.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Member {
+    /// Ready, NotReady, Failed; empty where it says nothing.
+    pub status: String,
+    /// NVLink clique: cluster and number.
+    pub clique: String,
 }
 
 /// At most this many characters of an answer become evidence.

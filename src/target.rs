@@ -30,6 +30,20 @@ pub enum TargetKind {
     Pair,
 }
 
+impl TargetKind {
+    /// The word that JSON uses.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Input => "input",
+            Self::Workload => "workload",
+            Self::Worker => "worker",
+            Self::Pod => "pod",
+            Self::Host => "host",
+            Self::Pair => "pair",
+        }
+    }
+}
+
 /// The object that a finding is about. Ordered, so that concurrent collection cannot change a report.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

@@ -26,7 +26,18 @@ const LAYERS: &[(u8, &[&str])] = &[
         ],
     ),
     (1, &["manifest", "facts"]),
-    (2, &["judge", "checks", "environment", "evaluate"]),
+    (
+        2,
+        &[
+            "judge",
+            "checks",
+            "environment",
+            "hosting",
+            "budget",
+            "baseline",
+            "evaluate",
+        ],
+    ),
     (
         3,
         &[

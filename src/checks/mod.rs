@@ -36,7 +36,7 @@ macro_rules! checks {
 // The order is the order of harm: what takes the path away comes before what slows it down.
 checks! {
     node::{ target },
-    deployment::{ role_missing },
+    deployment::{ role_missing, no_node_fits, compute_domain_not_ready, kv_budget_over_slo },
     transfer::{ kv_transfer },
     rdma::{ device_not_granted, ib_devices, ib_link, ibv_devinfo, port_not_ready, port_without_link, rate_degraded, subnet_manager_missing, roce_address_missing, gid_index_unusable, selected_nic_unusable, nic_far_from_gpu, mixed_fabrics, software_rdma, mtu_differs, port_errors, pcie_limits_nic, kernel_log_faults, pasted_outputs_differ },
     gpu::{
@@ -133,6 +133,8 @@ pub struct Whole<'a> {
     pub written: Option<&'a Workload>,
     /// The record of the run.
     pub record: &'a crate::snapshot::Deployment,
+    /// How long KV travels, where that was asked for.
+    pub budget: Option<&'a crate::report::KvBudget>,
 }
 
 /// Runs every check on everything it applies to.
@@ -216,6 +218,7 @@ pub fn run_on(subject: &Subject<'_>) -> Vec<Finding> {
                         workload,
                         written: whole.written,
                         record: whole.record,
+                        budget: whole.budget,
                         containers: containers.iter().map(|(_, c)| c).collect(),
                     };
                     record(

@@ -7,7 +7,7 @@ use crate::facts::container::process::Whose;
 use crate::judge::context::{Accelerator, Backend, Context, Gpus, Tri};
 use crate::manifest::workload::{Engine, EnvValue, Role, UNRECOGNISED, Worker, Workload};
 use crate::observed::{Observed, Skip};
-use crate::report::{SkipReason, Status};
+use crate::report::{KvBudget, SkipReason, Status};
 use crate::snapshot::{Deployment, Node, Nodes, Place, PlaceKind, Snapshot};
 use std::collections::BTreeSet;
 
@@ -33,6 +33,8 @@ pub struct DeploymentScope<'a> {
     pub written: Option<&'a Workload>,
     /// What else was read of it.
     pub record: &'a Deployment,
+    /// How long its KV travels, where that was asked for.
+    pub budget: Option<&'a KvBudget>,
     /// Its worker containers, those too that could not be looked into.
     pub containers: Vec<&'a Container<'a>>,
 }

@@ -425,6 +425,8 @@ pub(crate) struct Fleet {
     record: crate::snapshot::Deployment,
     bodies: std::collections::BTreeMap<&'static str, String>,
     written: Option<String>,
+    spec: String,
+    budget: Option<crate::report::KvBudget>,
 }
 
 impl Fleet {
@@ -453,7 +455,23 @@ impl Fleet {
             },
             bodies,
             written: None,
+            spec: String::new(),
+            budget: None,
         }
+    }
+
+    /// Says how long KV travels.
+    pub(crate) fn budget(mut self, budget: Option<crate::report::KvBudget>) -> Self {
+        self.budget = budget;
+        self
+    }
+
+    /// Lets every pod declare a claim on this template.
+    pub(crate) fn claim(mut self, name: &str, template: &str) -> Self {
+        self.spec = format!(
+            "      resourceClaims: [{{name: {name}, resourceClaimTemplateName: {template}}}]\n"
+        );
+        self
     }
 
     /// Puts pods on nodes, by position.
@@ -491,7 +509,8 @@ impl Fleet {
                 let body: String = body.lines().map(|l| format!("        {l}\n")).collect();
                 let kind = if *role == "agg" { "worker" } else { role };
                 format!(
-                    "- name: {role}\n  type: {kind}\n  podTemplate:\n    spec:\n      containers:\n      - name: main\n{body}"
+                    "- name: {role}\n  type: {kind}\n  podTemplate:\n    spec:\n      containers:\n      - name: main\n{body}{}",
+                    self.spec
                 )
             })
             .collect();
@@ -507,6 +526,7 @@ impl Fleet {
             deployment: Some(super::Whole {
                 written: written.as_ref().and_then(|w| w.workloads.first()),
                 record: &self.record,
+                budget: self.budget.as_ref(),
             }),
         });
         findings.retain(|f| f.name == name);

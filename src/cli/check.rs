@@ -2,11 +2,14 @@
 
 use super::ReportArguments;
 use super::node::{Collected, TargetArguments};
+use crate::baseline::Baseline;
+use crate::budget::Asked;
 use crate::evaluate::{Beside, evaluate};
 use crate::report::{ExitCode, InputError};
 use crate::snapshot::Bundle;
 use crate::{bundle, input, sanitise};
 use clap::Args;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, Args)]
@@ -19,6 +22,24 @@ pub(super) struct Arguments {
     /// Files that say what was meant: manifests, directories or kustomizations; repeatable. What runs is held against them.
     #[arg(long, value_name = "PATH")]
     recipe: Vec<PathBuf>,
+    /// Look at the nodes of the cluster, too, and say which could host the deployment on a fast path. Needs the optional
+    /// ClusterRole of docs/rbac.yaml; without this flag no node is read.
+    #[arg(long, conflicts_with = "from")]
+    nodes: bool,
+    /// Tokens of a prompt: say how long its KV cache takes from prefill to decode, over the measured lanes or else by the rates
+    /// of the ports. `explain kv-budget` shows the formula.
+    #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    isl: Option<u64>,
+    /// Bytes of KV cache per token, over all layers and ranks; read from the model's name and the engine's flags by default.
+    #[arg(long, value_name = "BYTES", requires = "isl", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    kv_bytes_per_token: Option<u64>,
+    /// Milliseconds that the first token may take: a finding says when KV transfer alone takes longer.
+    #[arg(long, value_name = "MS", requires = "isl", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    ttft_slo: Option<u64>,
+    /// Say what changed since a known good run: a report of `check -o json`. Trust, ports, lanes, speeds, versions, variables
+    /// and findings are compared by component; nothing that changed alters the verdict or the exit code.
+    #[arg(long, value_name = "REPORT.json")]
+    baseline: Option<PathBuf>,
     /// Record what was read: a new directory, or a file FILE.tar.zst. Only catalogued variables are in it.
     #[arg(long, value_name = "PATH")]
     save: Option<PathBuf>,
@@ -44,7 +65,29 @@ impl Arguments {
                 message: error.to_string(),
             });
         }
-        let report = evaluate("check", recording, Beside { recipe });
+        let baseline = self.baseline.as_deref().and_then(|path| {
+            let read = read_report(path).and_then(|json| Baseline::parse(&shown(path), &json));
+            read.map_err(|message| {
+                recording.errors.push(InputError {
+                    object: shown(path),
+                    message: format!("the baseline {message}"),
+                });
+            })
+            .ok()
+        });
+        let report = evaluate(
+            "check",
+            recording,
+            Beside {
+                recipe,
+                baseline,
+                budget: self.isl.map(|isl| Asked {
+                    isl,
+                    kv_bytes_per_token: self.kv_bytes_per_token,
+                    slo_ms: self.ttft_slo,
+                }),
+            },
+        );
         let code = self.report.finish(&report)?;
         Ok(if interrupted {
             ExitCode::Interrupted
@@ -61,6 +104,19 @@ impl Arguments {
 
 fn shown(path: &Path) -> String {
     sanitise::line(&path.display().to_string(), 500)
+}
+
+/// The text of a report. Larger ones than of a thousand containers are none.
+fn read_report(path: &Path) -> Result<String, String> {
+    const LIMIT: u64 = 256 << 20;
+    let failed = |error: std::io::Error| format!("cannot be read: {error}");
+    let file = std::fs::File::open(path).map_err(failed)?;
+    let mut text = String::new();
+    let read = file.take(LIMIT + 1).read_to_string(&mut text);
+    match read.map_err(failed)? as u64 > LIMIT {
+        true => Err("is larger than 256 MiB, and no report is".to_owned()),
+        false => Ok(text),
+    }
 }
 
 fn replayed(path: &Path) -> Bundle {
@@ -90,11 +146,12 @@ mod live {
     use crate::cli::progress::Bar;
     use crate::cluster::connect::Cluster;
     use crate::cluster::deployment::{self, Choice, PODS};
+    use crate::cluster::nodes;
     use crate::cluster::run::{Schedule, Stop};
     use crate::collect::pods::{Wanted, probe};
     use crate::evaluate::Described;
     use crate::report::{InputError, Note, SkipReason};
-    use crate::snapshot::{Answer, Deployment, Manifest, Origin, Snapshot};
+    use crate::snapshot::{Answer, Deployment, Domains, Manifest, Nodes, Origin, Snapshot};
     use crate::{ask, catalogue, sanitise};
     use std::time::{Duration, Instant};
 
@@ -150,12 +207,13 @@ mod live {
                 found = async {
                     tokio::join!(
                         deployment::find(&cluster, &namespace, &choice, &catalogued),
-                        targets.missing_access(&cluster, &namespace, true)
+                        targets.missing_access(&cluster, &namespace, true),
+                        self.around(&cluster, &namespace)
                     )
                 } => found,
                 () = stop.asked() => return recording_of(interrupted(collected)),
             };
-            let (found, access) = found;
+            let (found, access, around) = found;
             collected.notes.extend(access);
             let found = match found {
                 Ok(found) => found,
@@ -167,7 +225,8 @@ mod live {
                     return recording_of(collected);
                 }
             };
-            let record = recorded(&found);
+            let mut record = recorded(&found);
+            (record.nodes, record.domains) = around.unzip();
             collected.notes.extend(found.notes.iter().cloned());
             let workers = workers(&found, &record);
             collected.snapshots = self.probe(&cluster, workers, left(), stop).await;
@@ -189,6 +248,18 @@ mod live {
                 deployment: Some(record),
                 ..recording_of(collected)
             }
+        }
+
+        /// What is around the pods, where it was asked for.
+        async fn around(&self, cluster: &Cluster, namespace: &str) -> Option<(Nodes, Domains)> {
+            if !self.nodes {
+                return None;
+            }
+            let (nodes, domains) = tokio::join!(
+                nodes::list_nodes(cluster),
+                nodes::list_domains(cluster, namespace)
+            );
+            Some((nodes, domains))
         }
 
         async fn probe(

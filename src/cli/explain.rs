@@ -1,6 +1,7 @@
 //! `explain`: static tables, and one value judged on the spot.
 
 use super::{Format, print, print_json, width};
+use crate::budget;
 use crate::catalogue::{self, Variable};
 use crate::checks::{self, declare::Check};
 use crate::judge::{self, context::Context, explain, rules};
@@ -92,6 +93,15 @@ impl Arguments {
             };
             let mut text = format!("rule {} ({})\n", rule.id, rule.subject);
             wrap(&mut text, rule.text);
+            return self.show(&page, &text);
+        }
+        if what == "kv-budget" {
+            let page = serde_json::json!({"topic": what, "text": budget::EXPLANATION});
+            let mut text = "How long the KV cache of a prompt travels (check --isl)\n\n".to_owned();
+            for part in budget::EXPLANATION.split("\n\n") {
+                wrap(&mut text, part);
+                text.push('\n');
+            }
             return self.show(&page, &text);
         }
         let name = what.strip_prefix("env:").unwrap_or(what);

@@ -10,9 +10,11 @@ use kube::api::PostParams;
 use std::fmt;
 use tokio::task::JoinSet;
 
-/// One verb on one resource of the core API group.
+/// One verb on one resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Need {
+    /// API group; empty for the core group.
+    pub group: &'static str,
     /// `get`, `list`, `create`.
     pub verb: &'static str,
     /// Resource, with its subresource: `pods/exec`.
@@ -29,45 +31,67 @@ impl fmt::Display for Need {
 
 /// Read a pod that is named.
 pub const GET_PODS: Need = Need {
+    group: "",
     verb: "get",
     resource: "pods",
     because: "to read the spec of a named pod",
 };
 /// Find pods by label.
 pub const LIST_PODS: Need = Need {
+    group: "",
     verb: "list",
     resource: "pods",
     because: "to find pods by label (-l)",
 };
 /// Exec, as every server checks it.
 pub const GET_EXEC: Need = Need {
+    group: "",
     verb: "get",
     resource: "pods/exec",
     because: "exec over WebSocket is an HTTP GET",
 };
 /// Exec, as servers since 1.35 check it too.
 pub const CREATE_EXEC: Need = Need {
+    group: "",
     verb: "create",
     resource: "pods/exec",
     because: "Kubernetes 1.35 and later check it too, see kubernetes/kubernetes#134577",
 };
 
+/// Find the deployments of the namespace.
+pub const LIST_GRAPHS: Need = Need {
+    group: "nvidia.com",
+    verb: "list",
+    resource: "dynamographdeployments",
+    because: "to find the deployments of the namespace (check)",
+};
+/// See whether the NVLink domains of the deployment are ready.
+pub const LIST_DOMAINS: Need = Need {
+    group: "resource.nvidia.com",
+    verb: "list",
+    resource: "computedomains",
+    because: "to see whether NVLink domains are ready (check --nodes)",
+};
 /// Everything within the namespace.
-pub const IN_NAMESPACE: [Need; 4] = [GET_PODS, LIST_PODS, GET_EXEC, CREATE_EXEC];
+pub const IN_NAMESPACE: [Need; 6] = [
+    GET_PODS,
+    LIST_PODS,
+    GET_EXEC,
+    CREATE_EXEC,
+    LIST_GRAPHS,
+    LIST_DOMAINS,
+];
+
+/// See what the nodes offer.
+pub const LIST_NODES: Need = Need {
+    group: "",
+    verb: "list",
+    resource: "nodes",
+    because: "to see what the nodes offer, and which could host a worker (check --nodes)",
+};
 
 /// Optional, for the whole cluster: without it, facts about nodes are skipped.
-pub const NODES: [Need; 2] = [
-    Need {
-        verb: "get",
-        resource: "nodes",
-        because: "to read what the node of a pod offers",
-    },
-    Need {
-        verb: "list",
-        resource: "nodes",
-        because: "to see which nodes could host a worker",
-    },
-];
+pub const NODES: [Need; 1] = [LIST_NODES];
 
 /// What the API server says about one need.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -113,6 +137,7 @@ async fn ask(
         spec: SelfSubjectAccessReviewSpec {
             resource_attributes: Some(ResourceAttributes {
                 namespace,
+                group: Some(need.group.to_owned()),
                 verb: Some(need.verb.to_owned()),
                 resource: Some(resource.to_owned()),
                 subresource,
@@ -179,7 +204,7 @@ fn role(kind: &str, name: &str, needs: &[Need]) -> String {
     while let Some(first) = rest.first() {
         let same = rest
             .iter()
-            .take_while(|n| n.resource == first.resource)
+            .take_while(|n| (n.group, n.resource) == (first.group, first.resource))
             .count();
         let (rule, after) = rest.split_at(same);
         let verbs: Vec<&str> = rule.iter().map(|n| n.verb).collect();
@@ -187,7 +212,8 @@ fn role(kind: &str, name: &str, needs: &[Need]) -> String {
             out.push_str(&format!("  # {}: {}.\n", need.verb, need.because));
         }
         out.push_str(&format!(
-            "  - apiGroups: [\"\"]\n    resources: [\"{}\"]\n    verbs: [\"{}\"]\n",
+            "  - apiGroups: [\"{}\"]\n    resources: [\"{}\"]\n    verbs: [\"{}\"]\n",
+            first.group,
             first.resource,
             verbs.join("\", \"")
         ));

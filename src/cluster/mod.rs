@@ -6,6 +6,7 @@ pub mod call;
 pub mod connect;
 pub mod deployment;
 pub mod kubeconfig;
+pub mod nodes;
 pub mod pods;
 pub mod project;
 pub mod run;

@@ -113,7 +113,7 @@ fn is_flag(text: &str) -> bool {
 }
 
 /// Flags that are reported: their name, and the names under which engines know them.
-pub(super) const REPORTED: [(&str, &[&str]); 10] = [
+pub(super) const REPORTED: [(&str, &[&str]); 11] = [
     (
         "tensor-parallel-size",
         &["tensor-parallel-size", "tp-size", "tp"],
@@ -136,6 +136,7 @@ pub(super) const REPORTED: [(&str, &[&str]); 10] = [
     ),
     ("host", &["host"]),
     ("dtype", &["dtype"]),
+    ("model", &["model", "model-path"]),
 ];
 
 #[cfg(test)]

@@ -393,14 +393,14 @@ fn under<'p>(path: &'p str, mount: &str) -> Option<&'p str> {
 }
 
 /// `gpu` is the operator's own word; the others are device plugins.
-fn is_gpu(name: &str) -> bool {
+pub fn is_gpu(name: &str) -> bool {
     matches!(name, "gpu" | "nvidia.com/gpu" | "amd.com/gpu")
         || name.starts_with("gpu.intel.com/")
         || name.starts_with("nvidia.com/mig-")
 }
 
 /// `rdma/ib`, `vpc.amazonaws.com/efa`, `networking.gke.io.networks/rdma-0`, `nvidia.com/rdma_shared_device_a`.
-fn is_rdma(name: &str) -> bool {
+pub fn is_rdma(name: &str) -> bool {
     name == "vpc.amazonaws.com/efa"
         || name.starts_with("rdma/")
         || name.contains("/rdma")

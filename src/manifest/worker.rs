@@ -288,6 +288,8 @@ fn reported(flags: &Flags, config: &Config<'_>) -> BTreeMap<&'static str, String
             _ => flags.shown(aliases).or_else(|| config.word(aliases)),
         };
         if let Some(text) = written {
+            // Names of models have an owner, and may be paths.
+            let plain = |c: char| plain(c) || name == "model" && c == '/';
             let fits = text.len() <= 200 && text.chars().all(plain);
             out.insert(name, if fits { text } else { UNRECOGNISED }.to_owned());
         }

@@ -2,7 +2,7 @@
 //!
 //! Words carry the status and colour only supports them, so the text can be pasted into a ticket.
 
-use super::environment;
+use super::{baseline, budget, environment, nodes};
 use crate::ask;
 use crate::report::{Evidence, Finding, Fix, Report, SkipReason, Status, Trust, WorkloadReport};
 use crate::target::Target;
@@ -58,6 +58,18 @@ pub fn render(report: &Report, options: Options) -> String {
             );
         }
         out.push('\n');
+    }
+    if let Some(changes) = &report.changes {
+        let heading = styled("Since the baseline", Style::new().bold());
+        baseline::render(&mut out, changes, &heading, options.verbose, width);
+    }
+    if let Some(time) = &report.kv_budget {
+        let heading = styled("KV budget", Style::new().bold());
+        budget::render(&mut out, time, &heading, width);
+    }
+    if let Some(found) = &report.nodes {
+        let heading = styled("Nodes", Style::new().bold());
+        nodes::render(&mut out, found, &heading, options.verbose, width);
     }
     if options.verbose && !report.environment.is_empty() {
         let _ = writeln!(out, "{}", styled("Environment", Style::new().bold()));

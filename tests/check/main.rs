@@ -10,10 +10,13 @@ mod fake;
 #[path = "../support/root.rs"]
 mod root;
 
+mod baseline;
+mod budget;
 mod discovery;
 mod environment;
 mod faults;
 mod fleet;
+mod nodes;
 
 use fake::cluster::FakeCluster;
 use serde_json::Value;

@@ -1,0 +1,634 @@
+//! How long the KV cache of one prompt travels: a pure function of what the manifests say of the model, and of what lanes
+//! were measured or, by their ports, could do.
+
+use crate::facts::container::Facts;
+use crate::facts::pair::PairFacts;
+use crate::manifest::workload::{Engine, Role, UNRECOGNISED, Worker, Workload};
+use crate::report::{KvBudget, LaneTime};
+use crate::snapshot::Snapshot;
+use std::collections::BTreeSet;
+
+/// What the user wants to know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Asked {
+    /// Tokens of the prompt.
+    pub isl: u64,
+    /// Bytes of KV cache per token, where the user knows them.
+    pub kv_bytes_per_token: Option<u64>,
+    /// What the time to the first token may be.
+    pub slo_ms: Option<u64>,
+}
+
+/// The formula as it stands in the report.
+pub const FORMULA: &str = "added TTFT = kv_bytes_per_token * ISL / parts / bandwidth of one lane; parts = TP * PP of the \
+     role that has fewer";
+
+/// What `explain kv-budget` says.
+pub const EXPLANATION: &str = "added TTFT = kv_bytes_per_token * ISL / parts / bandwidth of one lane
+
+kv_bytes_per_token = 2 * layers * kv_heads * head_dim * bytes_per_element for models with multi-head or grouped-query \
+attention: keys and values. Models with multi-head latent attention (DeepSeek, Kimi) keep layers * (kv_lora_rank + \
+qk_rope_head_dim) elements, and every rank holds all of them. Give it with --kv-bytes-per-token; otherwise it is read from the \
+model's name and the engine's flags (--kv-cache-dtype, else 2 bytes).
+
+parts = how many ranks send side by side: the tensor-parallel size, at most the number of KV heads, times the pipeline-parallel \
+size, of the role that has fewer ranks. The KV of latent attention is not split by tensor parallelism.
+
+bandwidth = the slower of WRITE and READ of the slowest pair, where transfers were made (--transfer). Else nominal: the rate \
+of the slowest active port, or the pod's share of it where GPUs share ports. A nominal figure is the best that the hardware \
+could do and proves nothing.
+
+Example: Llama-3.1-8B has 32 layers, 8 KV heads of 128, 2 bytes each: 131072 bytes per token. 8000 tokens are 1.05 GB: 109 ms \
+at 9.6 GB/s, 1.05 s at 1 GB/s, 10.5 s at 0.1 GB/s.
+
+It is the time on the wire of one request alone. Transfers that overlap with computing hide a part of it, and other requests \
+on the same lane add to it. Published TTFT figures of deployments cannot be derived from it.";
+
+/// How a model keeps KV.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cache {
+    /// Multi-head or grouped-query attention: KV heads and the size of one.
+    Heads(u64, u64),
+    /// Multi-head latent attention: elements per layer.
+    Latent(u64),
+}
+
+/// A model whose cache is known.
+struct Model {
+    /// Beginning of its name, small letters.
+    name: &'static str,
+    layers: u64,
+    cache: Cache,
+    source: &'static str,
+}
+
+const LLAMA: &str = "The Llama 3 Herd of Models, table 3 (arXiv:2407.21783)";
+const LLAMA_32: &str = "config.json of meta-llama/Llama-3.2-3B";
+const QWEN3: &str = "Qwen3 Technical Report, tables 1 and 2 (arXiv:2505.09388)";
+const QWEN25: &str = "Qwen2.5 Technical Report, table 1 (arXiv:2412.15115)";
+const DEEPSEEK: &str = "DeepSeek-V3 Technical Report, section 4.2 (arXiv:2412.19437)";
+
+const fn heads(
+    name: &'static str,
+    layers: u64,
+    heads: u64,
+    dim: u64,
+    source: &'static str,
+) -> Model {
+    let cache = Cache::Heads(heads, dim);
+    Model {
+        name,
+        layers,
+        cache,
+        source,
+    }
+}
+
+const fn latent(name: &'static str, layers: u64, elements: u64, source: &'static str) -> Model {
+    let cache = Cache::Latent(elements);
+    Model {
+        name,
+        layers,
+        cache,
+        source,
+    }
+}
+
+/// Well-known models. Hybrids with windows or recurrent layers (gpt-oss, Qwen3-Next, Qwen3.5, Nemotron-H) and sparse
+/// attention with an index cache (DeepSeek-V3.2 and later) are left out on purpose: one number per token does not describe
+/// them.
+const MODELS: &[Model] = &[
+    heads("llama-3.1-8b", 32, 8, 128, LLAMA),
+    heads("llama-3.1-70b", 80, 8, 128, LLAMA),
+    heads("llama-3.3-70b", 80, 8, 128, LLAMA),
+    heads("llama-3.1-405b", 126, 8, 128, LLAMA),
+    heads("llama-3.2-3b", 28, 8, 128, LLAMA_32),
+    heads("deepseek-r1-distill-llama-8b", 32, 8, 128, LLAMA),
+    heads("deepseek-r1-distill-llama-70b", 80, 8, 128, LLAMA),
+    heads("qwen3-0.6b", 28, 8, 128, QWEN3),
+    heads("qwen3-1.7b", 28, 8, 128, QWEN3),
+    heads("qwen3-4b", 36, 8, 128, QWEN3),
+    heads("qwen3-8b", 36, 8, 128, QWEN3),
+    heads("qwen3-14b", 40, 8, 128, QWEN3),
+    heads("qwen3-32b", 64, 8, 128, QWEN3),
+    heads("qwen3-30b-a3b", 48, 4, 128, QWEN3),
+    heads("qwen3-235b-a22b", 94, 4, 128, QWEN3),
+    heads("qwen2.5-7b", 28, 4, 128, QWEN25),
+    heads("qwen2.5-14b", 48, 8, 128, QWEN25),
+    heads("qwen2.5-32b", 64, 8, 128, QWEN25),
+    heads("qwen2.5-72b", 80, 8, 128, QWEN25),
+    latent("deepseek-r1", 61, 512 + 64, DEEPSEEK),
+    latent("deepseek-v3", 61, 512 + 64, DEEPSEEK),
+    latent("deepseek-v3.1", 61, 512 + 64, DEEPSEEK),
+];
+
+/// What may follow the name of a model without making it another one: tuning, quantisation, dates.
+const VARIANTS: &[&str] = &[
+    "instruct", "base", "chat", "thinking", "it", "hf", "fp8", "fp4", "nvfp4", "bf16", "fp16",
+    "int4", "int8", "awq", "gptq", "dynamic", "w4a16", "w8a8", "kv", "block", "v1", "v2",
+];
+
+/// The model of a name or a path.
+fn model(name: &str) -> Option<&'static Model> {
+    // Directories, and the cache of Hugging Face: models--Qwen--Qwen3-32B.
+    let pieces = name.split('/').flat_map(|part| part.split("--"));
+    let mut found = pieces.filter_map(|piece| {
+        let piece = piece.to_ascii_lowercase().replace('_', "-");
+        let piece = piece.strip_prefix("meta-").unwrap_or(&piece);
+        MODELS.iter().find(|model| {
+            piece.strip_prefix(model.name).is_some_and(|rest| {
+                let is_variant = |word: &str| {
+                    VARIANTS.contains(&word) || word.chars().all(|c| c.is_ascii_digit())
+                };
+                rest.is_empty() || rest.starts_with('-') && rest[1..].split('-').all(is_variant)
+            })
+        })
+    });
+    found.next()
+}
+
+impl Model {
+    /// Elements per token over all layers.
+    fn elements(&self) -> u64 {
+        match self.cache {
+            Cache::Heads(heads, dim) => 2 * self.layers * heads * dim,
+            Cache::Latent(elements) => self.layers * elements,
+        }
+    }
+
+    fn says(&self) -> String {
+        match self.cache {
+            Cache::Heads(heads, dim) => {
+                format!("2 x {} layers x {heads} KV heads x {dim}", self.layers)
+            }
+            Cache::Latent(elements) => {
+                format!("{} layers x {elements} latent elements", self.layers)
+            }
+        }
+    }
+}
+
+/// Bytes of one element of the cache. None: the flag says something else.
+fn element(worker: &Worker) -> Option<(u64, bool)> {
+    let flag = |name: &str| {
+        let value = worker.flags.get(name).map(|v| v.to_ascii_lowercase());
+        value.filter(|v| v != "auto")
+    };
+    let width = |word: &str| match word {
+        "fp8" | "fp8_e4m3" | "fp8_e5m2" | "int8" => Some(1),
+        "bf16" | "bfloat16" | "fp16" | "float16" | "half" => Some(2),
+        "float" | "float32" | "fp32" => Some(4),
+        _ => None,
+    };
+    match (flag("kv-cache-dtype"), flag("dtype")) {
+        (Some(cache), _) => Some((width(&cache)?, true)),
+        (None, Some(weights)) => Some((width(&weights)?, false)),
+        (None, None) => Some((2, false)),
+    }
+}
+
+/// Computes the budget of a deployment.
+pub fn compute(
+    asked: Asked,
+    workload: &Workload,
+    snapshots: &[Snapshot],
+    pairs: &[PairFacts],
+) -> KvBudget {
+    let of = |role: Role| workload.workers.iter().filter(move |w| w.role == role);
+    let ends: Vec<&Worker> = of(Role::Prefill).chain(of(Role::Decode)).collect();
+    let mut budget = KvBudget {
+        isl: asked.isl,
+        kv_bytes_per_token: None,
+        bytes_source: String::new(),
+        bytes: None,
+        parts: 1,
+        parts_source: String::new(),
+        assumed: Vec::new(),
+        may_be_half: false,
+        parts_assumed: false,
+        slowest: None,
+        fastest: None,
+        slo_ms: asked.slo_ms,
+        formula: FORMULA,
+        missing: Vec::new(),
+    };
+    let known = the_model(&ends);
+    per_token(&mut budget, asked, &known, &ends);
+    parts(&mut budget, known.as_ref().ok().copied(), &ends);
+    budget.bytes = budget
+        .kv_bytes_per_token
+        .and_then(|n| n.checked_mul(asked.isl));
+    let lanes = match measured(pairs) {
+        lanes if lanes.is_empty() => nominal(&ends, snapshots, &mut budget.missing),
+        lanes => lanes,
+    };
+    let Some(bytes) = budget.bytes else {
+        return budget;
+    };
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "a time is shown with three digits"
+    )]
+    let each = bytes as f64 / budget.parts as f64;
+    let time = |(of, gbytes, measured): &Lane| LaneTime {
+        gbytes: *gbytes,
+        measured: *measured,
+        of: of.clone(),
+        added_ms: each / (gbytes * 1e9) * 1e3,
+    };
+    let slowest = lanes.iter().min_by(|a, b| a.1.total_cmp(&b.1));
+    let fastest = lanes.iter().max_by(|a, b| a.1.total_cmp(&b.1));
+    // Another lane is worth a word where it is another kind of lane.
+    budget.fastest = fastest
+        .filter(|fast| slowest.is_some_and(|slow| fast.1 > 2.0 * slow.1))
+        .map(time);
+    budget.slowest = slowest.map(time);
+    budget
+}
+
+/// A lane: which, GB/s, and whether that was measured.
+type Lane = (String, f64, bool);
+
+/// The one model of these workers, or why it is not known.
+fn the_model(ends: &[&Worker]) -> Result<&'static Model, String> {
+    let mut names: BTreeSet<&str> = ends
+        .iter()
+        .filter_map(|w| w.flags.get("model").map(String::as_str))
+        .collect();
+    let unread = names.remove(UNRECOGNISED);
+    let last = |name: &str| {
+        let parts = name.rsplit('/').find(|part| !part.is_empty());
+        parts.unwrap_or_default().to_owned()
+    };
+    let mut models = names
+        .iter()
+        .map(|name| model(name).ok_or_else(|| last(name)));
+    match models.next() {
+        None if unread => Err("the model is named in a way that is not read".to_owned()),
+        None => Err("no flag of the engine names the model".to_owned()),
+        Some(Err(name)) => Err(format!("{name} is not in the table of known models")),
+        Some(Ok(first)) => match models.all(|other| other.is_ok_and(|o| o.name == first.name)) {
+            true => Ok(first),
+            false => Err("the workers name different models".to_owned()),
+        },
+    }
+}
+
+fn per_token(
+    budget: &mut KvBudget,
+    asked: Asked,
+    known: &Result<&'static Model, String>,
+    ends: &[&Worker],
+) {
+    if let Some(bytes) = asked.kv_bytes_per_token {
+        budget.kv_bytes_per_token = Some(bytes);
+        budget.bytes_source = "--kv-bytes-per-token".to_owned();
+        return;
+    }
+    let model = match known {
+        Ok(model) => model,
+        Err(why) => {
+            budget.bytes_source = why.clone();
+            budget.missing.push(format!(
+                "{why}: give --kv-bytes-per-token (2 x layers x KV heads x head size x bytes per element, from the model's \
+                 config.json)"
+            ));
+            return;
+        }
+    };
+    let sizes: BTreeSet<Option<(u64, bool)>> = ends.iter().map(|w| element(w)).collect();
+    let widest = sizes.iter().flatten().max().copied();
+    let (Some((size, stated)), false) = (widest, sizes.contains(&None)) else {
+        let why = "the data type of the KV cache is not one whose size is known";
+        budget.bytes_source = why.to_owned();
+        budget
+            .missing
+            .push(format!("{why}: give --kv-bytes-per-token"));
+        return;
+    };
+    budget.kv_bytes_per_token = Some(model.elements() * size);
+    budget.bytes_source = format!(
+        "{}: {} x {size} bytes ({})",
+        model.name,
+        model.says(),
+        model.source
+    );
+    if !stated {
+        budget.may_be_half = size > 1;
+        budget.assumed.push(format!(
+            "{size} bytes per element: no flag sets the data type of the cache; one of FP8 takes 1"
+        ));
+    }
+}
+
+fn parts(budget: &mut KvBudget, model: Option<&Model>, ends: &[&Worker]) {
+    let number = |w: &Worker, flag: &str| w.flags.get(flag).map(|text| text.parse::<u64>().ok());
+    let mut least: Option<(u64, String)> = None;
+    for worker in ends {
+        let (tp, pp) = (
+            number(worker, "tensor-parallel-size"),
+            number(worker, "pipeline-parallel-size"),
+        );
+        let unread = [tp, pp].contains(&Some(None));
+        // One is the default of every engine; TensorRT-LLM reads it from a file as well.
+        if unread || tp.is_none() && !matches!(worker.engine, Some(Engine::Vllm | Engine::Sglang)) {
+            budget.parts_assumed = true;
+        }
+        let (tp, pp) = (
+            tp.flatten().unwrap_or(1).max(1),
+            pp.flatten().unwrap_or(1).max(1),
+        );
+        let split = match model.map(|m| m.cache) {
+            Some(Cache::Latent(_)) => 1,
+            Some(Cache::Heads(heads, _)) => tp.min(heads),
+            None => tp,
+        };
+        let n = split.saturating_mul(pp);
+        if least.as_ref().is_none_or(|(least, _)| n < *least) {
+            least = Some((n, format!("{}: TP {tp}, PP {pp}", worker.called())));
+        }
+    }
+    if model.is_none() && least.as_ref().is_some_and(|(n, _)| *n > 1) {
+        budget.assumed.push(
+            "the KV of this model is split by tensor parallelism, as that of latent attention is not"
+                .to_owned(),
+        );
+        budget.parts_assumed = true;
+    } else if budget.parts_assumed {
+        budget
+            .assumed
+            .push("TP 1 and PP 1 where no flag says otherwise".to_owned());
+    }
+    (budget.parts, budget.parts_source) = least.unwrap_or((1, "no worker".to_owned()));
+}
+
+/// Lanes that were measured: of each pair the slower direction.
+fn measured(pairs: &[PairFacts]) -> Vec<Lane> {
+    let speed = |p: &PairFacts| match (p.write_gbytes, p.read_gbytes) {
+        (Some(write), Some(read)) => Some(write.min(read)),
+        (one, other) => one.or(other),
+    };
+    pairs
+        .iter()
+        .filter_map(|p| {
+            let of = format!("{} -> {}", p.initiator, p.target);
+            Some((of, speed(p).filter(|s| *s > 0.0)?, true))
+        })
+        .collect()
+}
+
+/// What one lane of each container could do by its ports. Nothing where one container's are not known: it may be the slowest.
+fn nominal(ends: &[&Worker], snapshots: &[Snapshot], missing: &mut Vec<String>) -> Vec<Lane> {
+    let roles = ["prefill", "decode"];
+    let mut lanes = Vec::new();
+    for snapshot in snapshots {
+        if !snapshot
+            .place
+            .role
+            .as_deref()
+            .is_some_and(|r| roles.contains(&r))
+        {
+            continue;
+        }
+        let pod = &snapshot.place.pod;
+        let facts = Facts::read(snapshot);
+        let give_up = |why: String| vec![format!("{why}: measure the lanes with --transfer")];
+        let rates: Vec<Option<f64>> = match facts.rdma.usable_ports() {
+            Ok(ports) => ports.iter().map(|(_, port)| port.rate_gbps()).collect(),
+            Err(skip) => {
+                missing.extend(give_up(format!(
+                    "the ports of {pod} are not known ({})",
+                    skip.detail
+                )));
+                return Vec::new();
+            }
+        };
+        if rates.is_empty() || rates.contains(&None) {
+            let what = match rates.is_empty() {
+                true => format!("{pod} has no RDMA port to compute a nominal speed from"),
+                false => format!("the rate of a port of {pod} is not known"),
+            };
+            missing.extend(give_up(what));
+            return Vec::new();
+        }
+        let rates: Vec<f64> = rates.into_iter().flatten().collect();
+        let component = facts.pod.known().and_then(|pod| pod.component.clone());
+        let asked = ends
+            .iter()
+            .find(|w| Some(&w.name) == component.as_ref())
+            .and_then(|w| w.gpus);
+        let seen = facts.gpu.list.known().map(|gpus| gpus.len() as u64);
+        let gpus = asked.or(seen).unwrap_or(1).max(1);
+        let slowest = rates.iter().copied().fold(f64::INFINITY, f64::min);
+        #[expect(clippy::cast_precision_loss, reason = "few GPUs are in a pod")]
+        let share = rates.iter().sum::<f64>() / gpus as f64;
+        let gbytes = slowest.min(share) / 8.0;
+        if gbytes > 0.0 {
+            let of = format!("{pod}: {} ports for {gpus} GPUs", rates.len());
+            lanes.push((of, gbytes, false));
+        }
+    }
+    if lanes.is_empty() && missing.is_empty() {
+        missing.push("no pod of prefill and decode was seen".to_owned());
+    }
+    lanes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checks::testing::{graph, hcas};
+    use crate::manifest::{self, Text};
+    use crate::report::Status;
+    use crate::snapshot::{Answer, Place, PlaceKind};
+    use crate::source::SourceFile;
+
+    fn workload(flags: &str) -> Workload {
+        let text = graph(&format!(
+            "command: [python3, -m, dynamo.vllm]\nargs: [{flags}]"
+        ));
+        let path = "t.yaml".to_owned();
+        let source = std::sync::Arc::new(SourceFile { path, text });
+        let text = Text {
+            source,
+            named: true,
+            companion: false,
+        };
+        manifest::read(&[text]).workloads.remove(0)
+    }
+
+    const ASKED: Asked = Asked {
+        isl: 8000,
+        kv_bytes_per_token: None,
+        slo_ms: None,
+    };
+
+    fn with(flags: &str, asked: Asked, pairs: &[PairFacts]) -> KvBudget {
+        compute(asked, &workload(flags), &[], pairs)
+    }
+
+    fn pair(write: f64, read: f64) -> PairFacts {
+        PairFacts {
+            initiator: "d".to_owned(),
+            target: "p".to_owned(),
+            namespace: None,
+            status: Status::Ok,
+            detail: String::new(),
+            fix: None,
+            proven: true,
+            wrong_bytes: false,
+            reason: None,
+            lane: String::new(),
+            write_gbytes: Some(write),
+            read_gbytes: Some(read),
+            of_line_rate: None,
+            memory: "gpu".to_owned(),
+            steps: Vec::new(),
+            caveats: Vec::new(),
+            evidence: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn names_of_models() {
+        let rows = [
+            ("meta-llama/Llama-3.1-8B-Instruct", Some(131_072)),
+            (
+                "RedHatAI/Meta-Llama-3.1-8B-Instruct-FP8-dynamic",
+                Some(131_072),
+            ),
+            ("Qwen/Qwen3-32B", Some(262_144)),
+            ("Qwen/Qwen3-30B-A3B-Instruct-2507-FP8", Some(98_304)),
+            (
+                "/cache/hub/models--Qwen--Qwen3-0.6B/snapshots/c1899de2",
+                Some(114_688),
+            ),
+            ("/model-cache/deepseek-r1-fp4", Some(70_272)),
+            ("deepseek-ai/DeepSeek-R1-Distill-Llama-70B", Some(327_680)),
+            // The figures that Insights into DeepSeek-V3 (arXiv:2505.09343), table 1, gives.
+            ("Qwen/Qwen2.5-72B-Instruct", Some(327_680)),
+            ("meta-llama/Llama-3.1-405B-Instruct", Some(516_096)),
+            ("deepseek-ai/DeepSeek-V3.2", None),
+            ("Qwen/Qwen3-Next-80B-A3B-Instruct", None),
+            ("Qwen/Qwen3-8B-Mamba", None),
+            ("openai/gpt-oss-120b", None),
+            ("", None),
+        ];
+        for (name, bytes) in rows {
+            assert_eq!(model(name).map(|m| m.elements() * 2), bytes, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_example_of_the_explanation() {
+        let flags = "--model, meta-llama/Llama-3.1-8B-Instruct, --kv-cache-dtype, bfloat16";
+        let budget = with(flags, ASKED, &[pair(9.6, 9.7)]);
+        assert_eq!(budget.bytes, Some(1_048_576_000));
+        let slowest = budget.slowest.unwrap();
+        assert!(
+            (slowest.added_ms - 109.2).abs() < 0.1,
+            "{}",
+            slowest.added_ms
+        );
+        assert!(slowest.measured);
+        assert_eq!(budget.assumed, [] as [&str; 0]);
+    }
+
+    #[test]
+    fn parts_and_bytes() {
+        let llama = "--model, meta-llama/Llama-3.1-8B-Instruct";
+        let rows = [
+            (format!("{llama}, --tp, '4'"), Some(131_072), 4),
+            (format!("{llama}, --tp, '16'"), Some(131_072), 8),
+            (format!("{llama}, --tp, '4', --pp, '2'"), Some(131_072), 8),
+            (format!("{llama}, --kv-cache-dtype, fp8"), Some(65_536), 1),
+            (format!("{llama}, --kv-cache-dtype, nvfp4"), None, 1),
+            (format!("{llama}, --dtype, float32"), Some(262_144), 1),
+            (
+                "--model, deepseek-ai/DeepSeek-R1, --tp, '8'".to_owned(),
+                Some(70_272),
+                1,
+            ),
+            ("--model, acme/thing".to_owned(), None, 1),
+            ("--x, y".to_owned(), None, 1),
+        ];
+        for (flags, bytes, parts) in rows {
+            let budget = with(&flags, ASKED, &[pair(1.0, 1.0)]);
+            assert_eq!(
+                (budget.kv_bytes_per_token, budget.parts),
+                (bytes, parts),
+                "{flags}"
+            );
+            assert_eq!(budget.slowest.is_some(), bytes.is_some(), "{flags}");
+            assert_eq!(budget.missing.is_empty(), bytes.is_some(), "{flags}");
+        }
+        let given = Asked {
+            kv_bytes_per_token: Some(1000),
+            ..ASKED
+        };
+        let budget = with("--model, acme/thing, --tp, '2'", given, &[pair(4.0, 2.0)]);
+        assert_eq!((budget.bytes, budget.parts), (Some(8_000_000), 2));
+        assert!(budget.parts_assumed && budget.assumed.len() == 1);
+        assert!((budget.slowest.unwrap().added_ms - 2.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_slowest_pair_counts_and_another_kind_of_lane_is_named() {
+        let flags = "--model, Qwen/Qwen3-8B";
+        let budget = with(
+            flags,
+            ASKED,
+            &[pair(46.0, 45.0), pair(0.9, 0.5), pair(44.0, 44.0)],
+        );
+        let (slow, fast) = (budget.slowest.unwrap(), budget.fastest.unwrap());
+        assert!((slow.gbytes - 0.5).abs() < 1e-9 && (fast.gbytes - 45.0).abs() < 1e-9);
+        let budget = with(flags, ASKED, &[pair(46.0, 45.0), pair(44.0, 44.0)]);
+        assert_eq!(budget.fastest, None);
+    }
+
+    #[test]
+    fn without_a_transfer_the_ports_say_what_could_be() {
+        let snapshot = |role: &str, states: &[&str]| {
+            let answers = hcas(states);
+            Snapshot {
+                place: Place {
+                    kind: PlaceKind::Pod,
+                    role: Some(role.to_owned()),
+                    ..Place::host(role)
+                },
+                answers: answers
+                    .into_iter()
+                    .map(|(ask, text)| (ask.id.to_owned(), Answer::Text(text)))
+                    .collect(),
+            }
+        };
+        let graph = workload("--model, Qwen/Qwen3-8B");
+        let rows = [
+            (
+                vec![
+                    snapshot("prefill", &["4: ACTIVE"]),
+                    snapshot("decode", &["4: ACTIVE"]),
+                ],
+                Some(50.0),
+            ),
+            (
+                vec![
+                    snapshot("prefill", &["4: ACTIVE"]),
+                    snapshot("decode", &["1: DOWN"]),
+                ],
+                None,
+            ),
+            (
+                vec![snapshot("prefill", &["4: ACTIVE"]), snapshot("decode", &[])],
+                None,
+            ),
+            (vec![], None),
+        ];
+        for (snapshots, wanted) in rows {
+            let budget = compute(ASKED, &graph, &snapshots, &[]);
+            assert_eq!(budget.slowest.as_ref().map(|l| l.gbytes), wanted);
+            assert!(budget.slowest.is_none_or(|lane| !lane.measured));
+            assert_eq!(budget.missing.is_empty(), wanted.is_some());
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! `--baseline`: what changed since an earlier run, by component, and what is said of a file that is none.
+
+use crate::fleet::{Fleet, cluster, healthy};
+use crate::on;
+use serde_json::{Value, json};
+
+/// The report of a healthy deployment in a file.
+async fn recorded(dir: &tempfile::TempDir) -> String {
+    let (builder, _trees) = healthy("g").into(cluster());
+    let fake = builder.start().await;
+    let run = on(&fake, &[]).await;
+    let path = dir.path().join("good.json");
+    std::fs::write(&path, &run.stdout).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+fn changes(report: &Value) -> Vec<String> {
+    let all = report["changes"]["changes"].as_array().unwrap().iter();
+    let text = |c: &Value, key: &str| c[key].as_str().unwrap().to_owned();
+    all.map(|c| {
+        format!(
+            "{} {}: {} -> {}",
+            text(c, "subject"),
+            text(c, "what"),
+            text(c, "was"),
+            text(c, "now")
+        )
+    })
+    .collect()
+}
+
+#[tokio::test]
+async fn the_same_again_has_not_changed_whatever_its_pods_are_called() {
+    let dir = tempfile::TempDir::new().unwrap();
+    let good = recorded(&dir).await;
+    let renamed = |name: &'static str| {
+        move |pod: crate::fake::pod::FakePod| {
+            pod.set("/metadata/name", json!(name))
+                .set("/spec/nodeName", json!("other"))
+        }
+    };
+    let fleet = Fleet::new("g")
+        .worker("prefill", &[], renamed("prefill-x"))
+        .worker("decode", &[], renamed("decode-y"))
+        .worker("decode", &[], renamed("decode-z"));
+    let (builder, _trees) = fleet.into(cluster());
+    let fake = builder.start().await;
+    let run = on(&fake, &["--baseline", &good]).await;
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    assert_eq!(changes(&run.report()), Vec::<String>::new());
+    let text = on(&fake, &["--baseline", &good, "-o", "text"]).await.stdout;
+    assert!(text.contains("Since the baseline "), "{text}");
+    assert!(
+        text.contains("nothing that could be compared has changed"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn a_port_that_went_down_and_a_variable_that_changed_are_said() {
+    let dir = tempfile::TempDir::new().unwrap();
+    let good = recorded(&dir).await;
+    let worse = [
+        ("proc/7/environ", "UCX_TLS=tcp\0HOME=/root\0"),
+        ("sys/class/infiniband/mlx5_0/ports/1/state", "1: DOWN\n"),
+    ];
+    let fleet = Fleet::new("g")
+        .worker("prefill", &[], |pod| pod)
+        .worker("decode", &worse, |pod| pod);
+    let (builder, _trees) = fleet.into(cluster());
+    let fake = builder.start().await;
+    let run = on(&fake, &["--baseline", &good]).await;
+    let changes = changes(&run.report());
+    for wanted in [
+        "deployment trust: unproven -> untrusted",
+        "decode ports: 1 x InfiniBand 400 Gb/s ACTIVE -> 1 x InfiniBand 400 Gb/s DOWN",
+        "decode UCX_TLS: rc,cuda_copy,cuda_ipc -> tcp",
+    ] {
+        assert!(
+            changes.iter().any(|c| c == wanted),
+            "{wanted}: {changes:#?}"
+        );
+    }
+    assert!(
+        changes
+            .iter()
+            .any(|c| c.starts_with("decode ENV012 env:UCX_TLS: ok -> fail")),
+        "{changes:#?}"
+    );
+    assert!(
+        !changes.iter().any(|c| c.starts_with("prefill")),
+        "{changes:#?}"
+    );
+}
+
+#[tokio::test]
+async fn what_cannot_be_seen_now_is_not_called_unchanged() {
+    let dir = tempfile::TempDir::new().unwrap();
+    let good = recorded(&dir).await;
+    let (builder, _trees) = healthy("g").into(cluster());
+    let fake = builder.deny("create", "pods/exec").start().await;
+    let report = on(&fake, &["--baseline", &good]).await.report();
+    let not_compared = report["changes"]["not_compared"].to_string();
+    for wanted in [
+        "ports of decode: not known now",
+        "environment of prefill: not known of 1 of 1 pods now",
+    ] {
+        assert!(not_compared.contains(wanted), "{not_compared}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_report_is_named_and_the_rest_is_judged() {
+    let dir = tempfile::TempDir::new().unwrap();
+    let (builder, _trees) = healthy("g").into(cluster());
+    let fake = builder.start().await;
+    let newer = json!({"schema_version": 99, "tool": {"name": "dynamo-interconnect-check"}, "command": "check"});
+    let rows = [
+        ("absent.json", None, "cannot be read"),
+        ("text.json", Some("hello".to_owned()), "is not JSON"),
+        (
+            "other.json",
+            Some("{}".to_owned()),
+            "is no report of this tool",
+        ),
+        ("newer.json", Some(newer.to_string()), "update the tool"),
+    ];
+    for (name, text, wanted) in rows {
+        let path = dir.path().join(name);
+        if let Some(text) = text {
+            std::fs::write(&path, text).unwrap();
+        }
+        let run = on(&fake, &["--baseline", path.to_str().unwrap()]).await;
+        assert_eq!(run.code, Some(4), "{name}");
+        let errors = run.errors();
+        assert!(
+            errors.contains(name) && errors.contains(wanted),
+            "{name}: {errors}"
+        );
+        assert_eq!(run.report()["workloads"][0]["name"], "g", "{name}");
+    }
+}

@@ -1,0 +1,91 @@
+//! `--isl`: how long the KV of a prompt travels, and what is said where that is not known.
+
+use crate::fleet::{Fleet, cluster, healthy};
+use crate::on;
+use serde_json::{Value, json};
+
+fn serving(model: &str) -> Fleet {
+    let command = json!([
+        "python3",
+        "-m",
+        "dynamo.vllm",
+        "--model",
+        model,
+        "--kv-cache-dtype",
+        "bfloat16",
+        "-tp",
+        "8"
+    ]);
+    let with =
+        |pod: crate::fake::pod::FakePod| pod.set("/spec/containers/0/command", command.clone());
+    Fleet::new("g")
+        .worker("prefill", &[], with)
+        .worker("decode", &[], with)
+}
+
+#[tokio::test]
+async fn a_known_model_and_the_ports_give_a_nominal_time() {
+    let (builder, _trees) = serving("Qwen/Qwen3-32B").pods_into(cluster());
+    let fake = builder.start().await;
+    let run = on(&fake, &["g", "--isl", "8000", "--ttft-slo", "1"]).await;
+    let report = run.report();
+    let budget = &report["kv_budget"];
+    assert_eq!(budget["kv_bytes_per_token"], 262_144, "{budget}");
+    assert_eq!(
+        (&budget["parts"], &budget["assumed"]),
+        (&json!(8), &json!([]))
+    );
+    assert_eq!(budget["slowest"]["measured"], false);
+    // One port of 400 Gb/s for 8 GPUs.
+    assert_eq!(budget["slowest"]["gbytes"], 6.25, "{budget}");
+    let complaints = run.complaints();
+    assert_eq!(complaints.len(), 1, "{complaints:?}");
+    assert!(
+        complaints[0].starts_with("warn DEP060 on g: the KV of 8000 tokens takes 42 ms"),
+        "{complaints:?}"
+    );
+    assert!(complaints[0].contains("nominal"), "{complaints:?}");
+    let text = on(&fake, &["g", "--isl", "8000", "-o", "text"])
+        .await
+        .stdout;
+    assert!(
+        text.replace('\n', " ").contains(
+            "KV budget  262 kB/token x 8000 tokens = 2.10 GB in 8 parts side by side: 42 ms over"
+        ),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn an_unknown_model_is_no_verdict_and_can_be_given() {
+    let (builder, _trees) = serving("acme/own-model").pods_into(cluster());
+    let fake = builder.start().await;
+    let run = on(&fake, &["g", "--isl", "8000", "--ttft-slo", "1"]).await;
+    assert_eq!(run.complaints(), Vec::<String>::new());
+    let report = run.report();
+    let missing = report["kv_budget"]["missing"].to_string();
+    assert!(
+        missing
+            .contains("own-model is not in the table of known models: give --kv-bytes-per-token"),
+        "{missing}"
+    );
+    let all = report["checks"].as_array().unwrap();
+    assert_eq!(
+        all.iter().find(|c| c["id"] == "DEP060").unwrap()["status"],
+        "skipped"
+    );
+    let run = on(
+        &fake,
+        &["g", "--isl", "8000", "--kv-bytes-per-token", "1000"],
+    )
+    .await;
+    assert_eq!(run.report()["kv_budget"]["bytes"], 8_000_000);
+}
+
+#[tokio::test]
+async fn nobody_asks_and_nothing_is_said() {
+    let (builder, _trees) = healthy("g").pods_into(cluster());
+    let fake = builder.start().await;
+    assert_eq!(on(&fake, &["g"]).await.report()["kv_budget"], Value::Null);
+    assert_eq!(on(&fake, &["g", "--ttft-slo", "5"]).await.code, Some(2));
+}
