@@ -504,7 +504,7 @@ fn findings(
         _ => "deployment".to_owned(),
     };
     let (mut was, mut now) = (Findings::new(), Findings::new());
-    let mut note = |all: &mut Findings, key: (String, String, String), status: Status| {
+    let note = |all: &mut Findings, key: (String, String, String), status: Status| {
         let worst = all.entry(key).or_insert(status);
         *worst = (*worst).max(status);
     };
