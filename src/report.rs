@@ -726,28 +726,10 @@ fn fix_first(checks: &[Finding]) -> Vec<Fix> {
             f.order,
         )
     });
-    // A cause and its consequence belong to one workload: hundreds of workloads must not be compared with each other.
-    let mut by_workload: BTreeMap<usize, Vec<&Finding>> = BTreeMap::new();
-    for f in open.iter().copied() {
-        by_workload.entry(f.target.ordinal).or_default().push(f);
-    }
-    let cause_of = |f: &Finding| {
-        by_workload
-            .get(&f.target.ordinal)
-            .into_iter()
-            .flatten()
-            .copied()
-            .find(|c| {
-                c.status >= f.status
-                    && c.id != f.id
-                    && (c.causes.iter().any(|n| *n == f.id || *n == f.name)
-                        || f.follows.contains(&c.name))
-                    && same_place(&c.target, &f.target)
-            })
-    };
+    let causes = Causes::among(&open);
     let mut fixes: Vec<Fix> = Vec::new();
     let mut index: BTreeMap<(usize, &str, &str, &str), usize> = BTreeMap::new();
-    for f in open.iter().copied().filter(|f| cause_of(f).is_none()) {
+    for f in open.iter().copied().filter(|f| causes.of(f).is_none()) {
         let key = (f.target.ordinal, f.id, f.name.as_str(), f.detail.as_str());
         if let Some(&at) = index.get(&key) {
             fixes[at].also.push(f.target.clone());
@@ -769,10 +751,10 @@ fn fix_first(checks: &[Finding]) -> Vec<Fix> {
         });
     }
     for f in open.iter().copied() {
-        let Some(cause) = cause_of(f) else { continue };
+        let Some(cause) = causes.of(f) else { continue };
         // A cause may itself be a consequence; climb to the entry that is listed. Tables are acyclic by a test.
         let mut top = cause;
-        while let Some(next) = cause_of(top) {
+        while let Some(next) = causes.of(top) {
             top = next;
         }
         let key = (
@@ -800,11 +782,85 @@ fn fix_first(checks: &[Finding]) -> Vec<Fix> {
     fixes
 }
 
+/// Who may be the cause of what, found without comparing thousands of containers with each other.
+///
 /// A cause and its consequence meet on one object: the same target, the same role of one workload (the manifest entry
-/// and its pods), or a workload and its parts.
-fn same_place(cause: &Target, effect: &Target) -> bool {
-    cause == effect
-        || (cause.ordinal == effect.ordinal
-            && (cause.role == effect.role
-                || [cause.kind, effect.kind].contains(&TargetKind::Workload)))
+/// and its pods), or a workload and its parts. Containers that belong to no workload share nothing.
+struct Causes<'a> {
+    /// The first of each check, in the order of the findings.
+    first: BTreeMap<(Meeting<'a>, Tie<'a>), Vec<(usize, &'a Finding)>>,
+}
+
+/// Where a cause and a consequence may meet. Numbers are those of workloads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Meeting<'a> {
+    Object(&'a Target),
+    Role(usize, Option<&'a str>),
+    /// The cause is the workload's own.
+    FromWorkload(usize),
+    /// The consequence is the workload's own.
+    OnWorkload(usize),
+}
+
+/// What ties the two together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Tie<'a> {
+    /// The cause declares a consequence of this id or name.
+    Declares(&'a str),
+    /// The consequence follows a cause of this name.
+    Follows(&'a str),
+}
+
+impl<'a> Causes<'a> {
+    fn among(open: &[&'a Finding]) -> Self {
+        let mut first: BTreeMap<_, Vec<(usize, &Finding)>> = BTreeMap::new();
+        for (at, cause) in open.iter().copied().enumerate() {
+            let target = &cause.target;
+            let number = target.ordinal;
+            let mut meetings = vec![Meeting::Object(target)];
+            if number > 0 {
+                meetings.push(Meeting::Role(number, target.role.as_deref()));
+                meetings.push(Meeting::OnWorkload(number));
+                if target.kind == TargetKind::Workload {
+                    meetings.push(Meeting::FromWorkload(number));
+                }
+            }
+            let declared = cause.causes.iter().map(|name| Tie::Declares(name));
+            let ties = declared.chain([Tie::Follows(&cause.name)]);
+            for tie in ties {
+                for meeting in &meetings {
+                    let known = first.entry((*meeting, tie)).or_default();
+                    if known.iter().all(|(_, other)| other.id != cause.id) {
+                        known.push((at, cause));
+                    }
+                }
+            }
+        }
+        Self { first }
+    }
+
+    /// The first finding that is at least as bad, of another check, and explains this one.
+    fn of(&self, f: &'a Finding) -> Option<&'a Finding> {
+        let target = &f.target;
+        let number = target.ordinal;
+        let mut meetings = vec![Meeting::Object(target)];
+        if number > 0 {
+            meetings.push(Meeting::Role(number, target.role.as_deref()));
+            meetings.push(Meeting::FromWorkload(number));
+            if target.kind == TargetKind::Workload {
+                meetings.push(Meeting::OnWorkload(number));
+            }
+        }
+        let declared = [Tie::Declares(f.id), Tie::Declares(&f.name)];
+        let follows = f.follows.iter().map(|name| Tie::Follows(name));
+        declared
+            .into_iter()
+            .chain(follows)
+            .flat_map(|tie| meetings.iter().map(move |meeting| (*meeting, tie)))
+            .filter_map(|key| self.first.get(&key))
+            .flatten()
+            .filter(|(_, cause)| cause.status >= f.status && cause.id != f.id)
+            .min_by_key(|(at, _)| *at)
+            .map(|(_, cause)| *cause)
+    }
 }

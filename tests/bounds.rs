@@ -2,7 +2,10 @@
 
 use dynamo_interconnect_check::manifest::workload::EnvValue;
 use dynamo_interconnect_check::manifest::{Inventory, Text, read};
+use dynamo_interconnect_check::report::{Finding, KvPath, Report, Status};
+use dynamo_interconnect_check::snapshot::Place;
 use dynamo_interconnect_check::source::SourceFile;
+use dynamo_interconnect_check::target::Target;
 use std::sync::Arc;
 
 fn of_text(text: &str) -> Inventory {
@@ -280,5 +283,32 @@ fn one_long_line_costs_little() {
             .iter()
             .map(|w| w.env["UCX_TLS"].spot.evidence().excerpt.len());
         assert!(shown.sum::<usize>() < 400 * 300);
+    });
+}
+
+#[test]
+fn thousands_of_containers_are_not_compared_with_each_other() {
+    let finding = |id: &'static str, n: usize| Finding {
+        id,
+        name: id.to_lowercase(),
+        status: Status::Warn,
+        detail: format!("{n} of {id}"),
+        target: Target::pod(&Place::host(format!("p-{n}")), 0),
+        kv_path: KvPath::Required,
+        evidence: vec![],
+        fix: None,
+        reason: None,
+        paste: None,
+        causes: if id == "A" { &["C"] } else { &[] },
+        order: 0,
+        headline: "something is wrong".to_owned(),
+        minor: false,
+        follows: vec!["b".to_owned()],
+    };
+    soon("findings on many containers", || {
+        let all = (0..20_000).flat_map(|n| ["A", "B", "C"].map(|id| finding(id, n)));
+        let report = Report::new("node", vec![], all.collect(), vec![], vec![]);
+        // A follows B, and C follows A.
+        assert_eq!(report.fix_first.len(), 20_000);
     });
 }

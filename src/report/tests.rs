@@ -477,3 +477,28 @@ fn an_end_of_which_nothing_was_seen_is_not_said_to_be_free_of_failures() {
     assert_eq!(of(false), "Nothing could be judged on pasted outputs.");
     assert!(of(true).starts_with("Nothing on the KV path failed"));
 }
+
+/// A container that belongs to no workload.
+fn pod(name: &str, role: Option<&str>) -> Target {
+    let place = crate::snapshot::Place {
+        kind: crate::snapshot::PlaceKind::Pod,
+        role: role.map(str::to_owned),
+        ..crate::snapshot::Place::host(name)
+    };
+    Target::pod(&place, 0)
+}
+
+#[test]
+fn a_container_explains_nothing_of_another() {
+    for role in [None, Some("decode")] {
+        let cause = Finding {
+            causes: &["B"],
+            ..finding("A", Status::Fail, pod("a", role))
+        };
+        let own = finding("B", Status::Fail, pod("a", role));
+        let other = finding("B", Status::Fail, pod("b", role));
+        let fixes = report(vec![], vec![cause, own, other]).fix_first;
+        assert_eq!(ids(&fixes), [("A", vec!["B"]), ("B", vec![])]);
+        assert_eq!(fixes[1].target.name, "b");
+    }
+}

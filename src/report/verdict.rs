@@ -1,6 +1,8 @@
 //! The verdict of a run in words.
 
 use super::{Fix, InputError, Pairs, Probed, Status, Trust, WorkloadReport};
+use crate::target::Target;
+use std::collections::BTreeSet;
 
 /// One plain sentence for the whole run.
 pub(super) fn verdict(
@@ -103,12 +105,12 @@ fn about_pairs(trust: Trust, pairs: &Pairs) -> String {
 
 /// What can be said of ends alone. One that could not be looked at is not known to be bad.
 fn about_targets(targets: &[Probed], fixes: &[Fix]) -> String {
-    let unseen = |t: &Probed| {
-        fixes.iter().any(|f| {
-            let same = f.target == t.target || f.also.contains(&t.target);
-            f.id == UNSEEN && f.status == Status::Fail && same
-        })
-    };
+    let unseen: BTreeSet<&Target> = fixes
+        .iter()
+        .filter(|f| f.id == UNSEEN && f.status == Status::Fail)
+        .flat_map(|f| f.also.iter().chain([&f.target]))
+        .collect();
+    let unseen = |t: &Probed| unseen.contains(&t.target);
     let lost = targets.iter().filter(|t| unseen(t)).count();
     let bad = targets
         .iter()
