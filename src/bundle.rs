@@ -2,13 +2,15 @@
 //!
 //! A recording holds the filtered answers and nothing else, in one file `bundle.json`. One that is read may come from
 //! anybody: only that one file is looked at, its path means nothing, and its size is bounded before and after
-//! decompression.
+//! decompression. One that is written takes the place of an earlier recording or of nothing, never of anything else.
 
+use crate::report::InputError;
 use crate::sanitise;
 use crate::snapshot::{Answer, Bundle};
 use serde::Deserialize;
-use std::fs::File;
-use std::io::{self, BufReader, Read, Write as _};
+use serde::de::IgnoredAny;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufReader, ErrorKind, Read, Write as _};
 use std::path::{Path, PathBuf};
 
 /// Version of the format that is written. Older ones stay readable.
@@ -51,9 +53,34 @@ pub enum BundleError {
     /// Neither a directory nor a known kind of file.
     #[error("save to {}: name a directory, or a file that ends in .tar.zst", .0.display())]
     Name(PathBuf),
+    /// Something is there that is no recording, or that leads elsewhere.
+    #[error("save to {}: {why}", .path.display())]
+    Taken {
+        /// The place.
+        path: PathBuf,
+        /// What stands in the way, and what to do.
+        why: &'static str,
+    },
     /// There is nothing to read in it.
     #[error("read {}: there is no bundle.json in it", .0.display())]
     NoBundle(PathBuf),
+    /// Which one counts is not known.
+    #[error("read {}: there are several bundle.json in it", .0.display())]
+    Several(PathBuf),
+    /// A recording without anything in it.
+    #[error("read {}: nothing is recorded in it", .0.display())]
+    Empty(PathBuf),
+    /// Neither a file nor a directory: reading it might never end.
+    #[error("read {}: it is neither a file nor a directory", .0.display())]
+    Kind(PathBuf),
+    /// Named as an archive, and none that can be unpacked.
+    #[error("read {}: not a recording of this tool (bundle.json in a .tar.zst): {source}", .path.display())]
+    Archive {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        source: io::Error,
+    },
     /// More than the limit.
     #[error("read {}: it holds more than {limit} bytes; no recording of this tool does", .path.display())]
     TooLarge {
@@ -63,7 +90,7 @@ pub enum BundleError {
         limit: u64,
     },
     /// Not JSON, or not that of a recording.
-    #[error("read {}: {source}", .path.display())]
+    #[error("read {}: not a recording of this tool: {source}", .path.display())]
     Json {
         /// The recording.
         path: PathBuf,
@@ -80,27 +107,181 @@ pub enum BundleError {
     },
 }
 
-/// Writes a recording: to a `.tar.zst` file, or as `bundle.json` into a directory, which is made if need be.
-pub fn write(path: &Path, bundle: &Bundle) -> Result<(), BundleError> {
-    let io = |doing, path: &Path| {
-        let path = path.to_owned();
-        move |source| BundleError::Io {
-            doing,
-            path,
-            source,
+/// A place that a recording may take: looked at before anything is probed, so that no run is in vain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Destination {
+    /// As it was named, without slashes at its end.
+    path: PathBuf,
+    is_archive: bool,
+}
+
+impl Destination {
+    /// A `.tar.zst` file, or a directory that will hold `bundle.json`. Nothing is written, and no directory is made above
+    /// it.
+    ///
+    /// # Errors
+    /// When something else is there than an earlier recording or an empty directory, when it is a link, or when nothing
+    /// can be written there.
+    pub fn new(path: &Path) -> Result<Self, BundleError> {
+        // Without the slashes at its end a link shows itself.
+        let plain: PathBuf = path.components().collect();
+        let is_archive = is_archive(&plain);
+        let named_directory = path.as_os_str().as_encoded_bytes().ends_with(b"/");
+        let destination = Self {
+            path: plain,
+            is_archive,
+        };
+        let may_be_new = destination.is_archive || named_directory || path.extension().is_none();
+        let is_there = destination.look()?;
+        if destination.path.file_name().is_none() && !is_there
+            || destination.is_archive && named_directory
+            || !is_there && !may_be_new
+        {
+            return Err(BundleError::Name(path.to_owned()));
         }
-    };
-    let json = to_json(bundle);
-    if is_archive(path) {
-        let packed = pack(&json).map_err(io("pack", path))?;
-        std::fs::write(path, packed).map_err(io("write", path))
-    } else if path.is_dir() || !is_other_file(path) {
-        std::fs::create_dir_all(path).map_err(io("make directory", path))?;
-        let file = path.join(FILE);
-        std::fs::write(&file, json).map_err(io("write", &file))
-    } else {
-        Err(BundleError::Name(path.to_owned()))
+        let folder = if is_there && !is_archive {
+            &destination.path
+        } else {
+            destination.parent()
+        };
+        let draft = draft(folder);
+        let io = |source| cannot("write below", folder, source);
+        let made = OpenOptions::new().write(true).create_new(true).open(&draft);
+        made.map_err(io)?;
+        fs::remove_file(&draft).map_err(io)?;
+        Ok(destination)
     }
+
+    fn parent(&self) -> &Path {
+        match self.path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        }
+    }
+
+    /// Whether something is there; an error when it may not be replaced.
+    fn look(&self) -> Result<bool, BundleError> {
+        let taken = |why| {
+            let path = self.path.clone();
+            Err(BundleError::Taken { path, why })
+        };
+        let Some(found) = kind(&self.path)? else {
+            return match fs::metadata(self.parent()) {
+                Ok(parent) if parent.is_dir() => Ok(false),
+                Ok(_) => taken("what it is to be in is no directory"),
+                Err(_) => taken("the directory that it is to be in is not there; make it first"),
+            };
+        };
+        if found.is_symlink() {
+            return taken("it is a link; name what it leads to");
+        }
+        if self.is_archive {
+            if !found.is_file() || !is_recording(&self.path) {
+                return taken(
+                    "something else than a recording of this tool is there; name another file",
+                );
+            }
+            return Ok(true);
+        }
+        if !found.is_dir() {
+            return Err(BundleError::Name(self.path.clone()));
+        }
+        let file = self.path.join(FILE);
+        match kind(&file)? {
+            Some(found) if found.is_file() && is_recording(&file) => Ok(true),
+            Some(_) => {
+                taken("its bundle.json is no recording of this tool; name another directory")
+            }
+            None => {
+                let io = |source| cannot("look into", &self.path, source);
+                if fs::read_dir(&self.path).map_err(io)?.next().is_some() {
+                    return taken("this directory holds other files; name a new or an empty one");
+                }
+                Ok(true)
+            }
+        }
+    }
+
+    /// Writes the recording: whole, or not at all.
+    ///
+    /// # Errors
+    /// When it cannot be written, or when something else took its place meanwhile.
+    pub fn write(&self, bundle: &Bundle) -> Result<(), BundleError> {
+        let json = to_json(bundle);
+        let is_there = self.look()?;
+        if self.is_archive {
+            let packed = pack(&json).map_err(|source| cannot("pack", &self.path, source))?;
+            return replace(&self.path, self.parent(), &packed);
+        }
+        if !is_there {
+            fs::create_dir(&self.path)
+                .map_err(|source| cannot("make directory", &self.path, source))?;
+        }
+        let written = replace(&self.path.join(FILE), &self.path, &json);
+        if written.is_err() && !is_there {
+            // Only an empty one goes.
+            let _ = fs::remove_dir(&self.path);
+        }
+        written
+    }
+}
+
+fn cannot(doing: &'static str, path: &Path, source: io::Error) -> BundleError {
+    BundleError::Io {
+        doing,
+        path: path.to_owned(),
+        source,
+    }
+}
+
+/// What is there, a link unfollowed; nothing is an answer.
+fn kind(path: &Path) -> Result<Option<fs::FileType>, BundleError> {
+    match fs::symlink_metadata(path) {
+        Ok(found) => Ok(Some(found.file_type())),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(cannot("look at", path, error)),
+    }
+}
+
+/// A name in this directory that nobody else uses.
+fn draft(folder: &Path) -> PathBuf {
+    use std::hash::{BuildHasher, RandomState};
+    let random = RandomState::new().hash_one(std::process::id());
+    folder.join(format!(".{FILE}.{random:016x}.part"))
+}
+
+/// Puts a whole file in place of what is there; a link in its place would be replaced, not followed.
+fn replace(path: &Path, folder: &Path, bytes: &[u8]) -> Result<(), BundleError> {
+    let draft = draft(folder);
+    let write = || {
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(&draft)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&draft, path)
+    };
+    write().map_err(|source| {
+        let _ = fs::remove_file(&draft);
+        cannot("write", path, source)
+    })
+}
+
+/// An earlier recording, of any version of this tool.
+fn is_recording(path: &Path) -> bool {
+    #[derive(Deserialize)]
+    #[expect(dead_code, reason = "that they are there is what counts")]
+    struct Outline {
+        format: u32,
+        snapshots: IgnoredAny,
+    }
+    json_of(path, LIMITS).is_ok_and(|json| serde_json::from_slice::<Outline>(&json).is_ok())
+}
+
+/// Writes a recording: to a `.tar.zst` file, or as `bundle.json` into a directory.
+pub fn write(path: &Path, bundle: &Bundle) -> Result<(), BundleError> {
+    Destination::new(path)?.write(bundle)
 }
 
 /// Reads a recording: a `.tar.zst` file, a directory, or the `bundle.json` in it.
@@ -110,38 +291,63 @@ pub fn read(path: &Path) -> Result<Bundle, BundleError> {
 
 /// The same within given limits.
 pub fn read_within(path: &Path, limits: Limits) -> Result<Bundle, BundleError> {
+    let json = json_of(path, limits)?;
+    let mut bundle = safe(from_json(&json, path)?);
+    drop(json);
+    let (kept, empty): (Vec<_>, Vec<_>) = bundle
+        .snapshots
+        .into_iter()
+        .partition(|snapshot| !snapshot.answers.is_empty());
+    bundle.snapshots = kept;
+    bundle
+        .errors
+        .extend(empty.into_iter().map(|snapshot| InputError {
+            object: snapshot.place.pod,
+            message: "nothing is recorded of it".to_owned(),
+        }));
+    if bundle.snapshots.is_empty() && bundle.errors.is_empty() {
+        return Err(BundleError::Empty(path.to_owned()));
+    }
+    Ok(bundle)
+}
+
+/// The text of `bundle.json`.
+fn json_of(path: &Path, limits: Limits) -> Result<Vec<u8>, BundleError> {
     let file = if path.is_dir() {
         path.join(FILE)
     } else {
         path.to_owned()
     };
-    let io = |source| BundleError::Io {
-        doing: "read",
-        path: file.clone(),
-        source,
-    };
-    let open = match File::open(&file) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound && path.is_dir() => {
+    let io = |source| cannot("read", &file, source);
+    match fs::metadata(&file) {
+        // Before it is opened: a pipe without a writer would keep us for ever.
+        Ok(found) if !found.is_file() => return Err(BundleError::Kind(file)),
+        Ok(_) => {}
+        Err(error) if error.kind() == ErrorKind::NotFound && path.is_dir() => {
             return Err(BundleError::NoBundle(path.to_owned()));
         }
-        open => open.map_err(io)?,
-    };
+        Err(error) => return Err(io(error)),
+    }
+    let open = File::open(&file).map_err(io)?;
     let too_large = |limit| BundleError::TooLarge {
         path: path.to_owned(),
         limit,
     };
-    let json = if is_archive(path) {
-        match unpack(BufReader::new(open), limits).map_err(io)? {
-            Unpacked::Found(json) => json,
-            Unpacked::Nothing => return Err(BundleError::NoBundle(path.to_owned())),
-            Unpacked::TooLarge(limit) => return Err(too_large(limit)),
-        }
-    } else {
-        bounded(open, limits.json)
+    if !is_archive(path) || path.is_dir() {
+        return bounded(open, limits.json)
             .map_err(io)?
-            .ok_or_else(|| too_large(limits.json))?
-    };
-    from_json(&json, path).map(safe)
+            .ok_or_else(|| too_large(limits.json));
+    }
+    let unpacked = unpack(BufReader::new(open), limits).map_err(|source| BundleError::Archive {
+        path: file.clone(),
+        source,
+    })?;
+    match unpacked {
+        Unpacked::Found(json) => Ok(json),
+        Unpacked::Nothing => Err(BundleError::NoBundle(path.to_owned())),
+        Unpacked::Several => Err(BundleError::Several(path.to_owned())),
+        Unpacked::TooLarge(limit) => Err(too_large(limit)),
+    }
 }
 
 /// A recording may come from anybody: what is shown as it stands must not act on a terminal. Texts of answers stay as
@@ -151,6 +357,9 @@ fn safe(mut bundle: Bundle) -> Bundle {
     for snapshot in &mut bundle.snapshots {
         let place = &mut snapshot.place;
         line(&mut place.pod);
+        if place.pod.trim().is_empty() {
+            "(without a name)".clone_into(&mut place.pod);
+        }
         let optional = [
             &mut place.workload,
             &mut place.namespace,
@@ -211,13 +420,6 @@ fn is_archive(path: &Path) -> bool {
     path.to_string_lossy().ends_with(".tar.zst")
 }
 
-/// A name that was hardly meant for a directory.
-fn is_other_file(path: &Path) -> bool {
-    let kinds = ["json", "zip", "tar", "gz", "tgz", "xz", "zst", "yaml"];
-    path.extension()
-        .is_some_and(|kind| kinds.iter().any(|other| kind.eq_ignore_ascii_case(other)))
-}
-
 /// One file in a tar in zstd, without times, owners and names of this machine.
 fn pack(json: &[u8]) -> io::Result<Vec<u8>> {
     let mut header = tar::Header::new_ustar();
@@ -234,6 +436,7 @@ fn pack(json: &[u8]) -> io::Result<Vec<u8>> {
 /// What an archive held.
 enum Unpacked {
     Found(Vec<u8>),
+    Several,
     Nothing,
     TooLarge(u64),
 }
@@ -244,7 +447,7 @@ fn unpack(packed: impl io::BufRead, limits: Limits) -> io::Result<Unpacked> {
     let mut plain = decoder.take(limits.archive);
     let found = find(&mut plain, limits.json);
     // A limit that cuts an archive short looks like a broken archive.
-    if plain.limit() == 0 && !matches!(found, Ok(Unpacked::Found(_))) {
+    if plain.limit() == 0 && !matches!(found, Ok(Unpacked::Several)) {
         return Ok(Unpacked::TooLarge(limits.archive));
     }
     found
@@ -252,14 +455,22 @@ fn unpack(packed: impl io::BufRead, limits: Limits) -> io::Result<Unpacked> {
 
 fn find(plain: impl Read, limit: u64) -> io::Result<Unpacked> {
     let mut archive = tar::Archive::new(plain);
+    let mut found = None;
     for entry in archive.entries()? {
         let entry = entry?;
         let named = entry.path_bytes().rsplit(|byte| *byte == b'/').next() == Some(FILE.as_bytes());
-        if named && entry.header().entry_type().is_file() {
-            return Ok(bounded(entry, limit)?.map_or(Unpacked::TooLarge(limit), Unpacked::Found));
+        if !named || !entry.header().entry_type().is_file() {
+            continue;
+        }
+        if found.is_some() {
+            return Ok(Unpacked::Several);
+        }
+        match bounded(entry, limit)? {
+            Some(json) => found = Some(json),
+            None => return Ok(Unpacked::TooLarge(limit)),
         }
     }
-    Ok(Unpacked::Nothing)
+    Ok(found.map_or(Unpacked::Nothing, Unpacked::Found))
 }
 
 /// All bytes, or nothing where there are more than the limit.
@@ -325,10 +536,10 @@ mod tests {
     #[test]
     fn what_was_written_is_read_and_written_again_the_same() {
         let scratch = Scratch::new("same");
-        for name in ["dir/below", "a.tar.zst"] {
+        for name in ["below", "a.tar.zst"] {
             let path = scratch.0.join(name);
             write(&path, &small()).unwrap();
-            let first = std::fs::read(if name == "dir/below" {
+            let first = std::fs::read(if name == "below" {
                 path.join(FILE)
             } else {
                 path.clone()
@@ -337,7 +548,7 @@ mod tests {
             let back = read(&path).unwrap();
             assert_eq!(back, small());
             write(&path, &back).unwrap();
-            let second = std::fs::read(if name == "dir/below" {
+            let second = std::fs::read(if name == "below" {
                 path.join(FILE)
             } else {
                 path.clone()
@@ -345,10 +556,7 @@ mod tests {
             .unwrap();
             assert_eq!(first, second);
         }
-        assert_eq!(
-            read(&scratch.0.join("dir/below/bundle.json")).unwrap(),
-            small()
-        );
+        assert_eq!(read(&scratch.0.join("below/bundle.json")).unwrap(), small());
     }
 
     #[test]
@@ -380,7 +588,7 @@ mod tests {
         );
         assert_eq!(
             said(read(&file("b.json", br#"{"format":1,"snapshots":3}"#))),
-            "read /b.json: invalid type: integer `3`, expected a sequence at line 1 column 25"
+            "read /b.json: not a recording of this tool: invalid type: integer `3`, expected a sequence at line 1 column 25"
         );
         let named = write(&scratch.0.join("x.zip"), &small())
             .unwrap_err()
@@ -389,6 +597,138 @@ mod tests {
             named.ends_with("/x.zip: name a directory, or a file that ends in .tar.zst"),
             "{named}"
         );
+    }
+
+    #[test]
+    fn nothing_but_an_earlier_recording_is_replaced() {
+        let scratch = Scratch::new("taken");
+        let at = |name: &str| scratch.0.join(name);
+        fs::create_dir(at("full")).unwrap();
+        fs::create_dir(at("foreign")).unwrap();
+        fs::create_dir(at("empty.d")).unwrap();
+        fs::create_dir(at("dir.tar.zst")).unwrap();
+        for (name, text) in [
+            ("foreign.tar.zst", "mine"),
+            ("full/note", "mine"),
+            ("foreign/bundle.json", "{\"name\": \"mine\"}"),
+            ("plain", "mine"),
+        ] {
+            fs::write(at(name), text).unwrap();
+        }
+        write(&at("real.tar.zst"), &small()).unwrap();
+        write(&at("real"), &small()).unwrap();
+        let link = |to: &str, name: &str| std::os::unix::fs::symlink(at(to), at(name)).unwrap();
+        link("real.tar.zst", "link.tar.zst");
+        link("real", "link");
+        link("nowhere", "dangling.tar.zst");
+        fs::create_dir(at("linked")).unwrap();
+        link("real/bundle.json", "linked/bundle.json");
+        let before = listing(&scratch.0);
+        let other = "something else than a recording of this tool is there; name another file";
+        let name = "name a directory, or a file that ends in .tar.zst";
+        let above = "the directory that it is to be in is not there; make it first";
+        let linked = "it is a link; name what it leads to";
+        for (path, why) in [
+            ("foreign.tar.zst", other),
+            ("dir.tar.zst", other),
+            (
+                "full",
+                "this directory holds other files; name a new or an empty one",
+            ),
+            (
+                "foreign",
+                "its bundle.json is no recording of this tool; name another directory",
+            ),
+            (
+                "linked",
+                "its bundle.json is no recording of this tool; name another directory",
+            ),
+            ("plain", name),
+            ("foo.txt", name),
+            ("x.tar.zst/", name),
+            ("below/new", above),
+            ("below/new.tar.zst", above),
+            ("plain/new", "what it is to be in is no directory"),
+            ("link.tar.zst", linked),
+            ("link", linked),
+            ("link/", linked),
+            ("dangling.tar.zst", linked),
+        ] {
+            let said = Destination::new(&at(path)).unwrap_err().to_string();
+            assert!(
+                said.ends_with(why) || said.contains("Not a directory"),
+                "{path}: {said}"
+            );
+            assert!(write(&at(path), &small()).is_err(), "{path}");
+        }
+        assert_eq!(listing(&scratch.0), before);
+        for path in ["real", "real.tar.zst", "real/", "empty.d", "new.d/", "new"] {
+            write(&at(path), &small()).unwrap();
+            assert_eq!(read(&at(path)).unwrap(), small(), "{path}");
+        }
+        assert!(
+            !listing(&scratch.0)
+                .iter()
+                .any(|(name, _)| name.ends_with(".part"))
+        );
+    }
+
+    #[test]
+    fn what_came_into_the_way_meanwhile_stays() {
+        let scratch = Scratch::new("meanwhile");
+        let path = scratch.0.join("x.tar.zst");
+        let destination = Destination::new(&path).unwrap();
+        fs::write(&path, "mine").unwrap();
+        assert!(destination.write(&small()).is_err());
+        assert_eq!(fs::read(&path).unwrap(), b"mine");
+    }
+
+    /// Every file below, with what is in it.
+    fn listing(folder: &Path) -> Vec<(String, Vec<u8>)> {
+        let mut all = Vec::new();
+        for entry in fs::read_dir(folder).unwrap().flatten() {
+            let path = entry.path();
+            let name = path.display().to_string();
+            if entry.file_type().unwrap().is_dir() {
+                all.extend(listing(&path));
+            } else {
+                all.push((name, fs::read(&path).unwrap_or_default()));
+            }
+        }
+        all.sort();
+        all
+    }
+
+    #[test]
+    fn an_empty_recording_is_no_recording() {
+        let scratch = Scratch::new("empty");
+        let file = |json: &str| {
+            let path = scratch.0.join("e.json");
+            fs::write(&path, json).unwrap();
+            read(&path)
+        };
+        let nothing = file(r#"{"format":1,"snapshots":[],"errors":[],"notes":[]}"#);
+        assert!(matches!(nothing, Err(BundleError::Empty(_))));
+        let blank = r#"{"format":1,"snapshots":[{"place":{"pod":"  "},"answers":{}}],"errors":[],"notes":[]}"#;
+        let read = file(blank).unwrap();
+        assert_eq!(read.snapshots, []);
+        let said: Vec<_> = read
+            .errors
+            .iter()
+            .map(|e| (e.object.as_str(), e.message.as_str()))
+            .collect();
+        assert_eq!(said, [("(without a name)", "nothing is recorded of it")]);
+    }
+
+    #[test]
+    fn what_is_no_file_is_not_opened() {
+        let scratch = Scratch::new("pipe");
+        for name in ["pipe", "pipe.tar.zst"] {
+            let path = scratch.0.join(name);
+            let made = std::process::Command::new("mkfifo").arg(&path).status();
+            assert!(made.unwrap().success());
+            assert!(matches!(read(&path), Err(BundleError::Kind(_))));
+        }
     }
 
     #[test]
@@ -431,11 +771,19 @@ mod tests {
             read_within(&other, limits),
             Err(BundleError::NoBundle(_))
         ));
+        let twice = archive(
+            "twice.tar.zst",
+            &[("a/bundle.json", 10), ("b/bundle.json", 10)],
+        );
+        assert!(matches!(
+            read_within(&twice, limits),
+            Err(BundleError::Several(_))
+        ));
         let junk = scratch.0.join("junk.tar.zst");
         std::fs::write(&junk, b"no archive").unwrap();
         assert!(matches!(
             read_within(&junk, limits),
-            Err(BundleError::Io { .. })
+            Err(BundleError::Archive { .. })
         ));
     }
 

@@ -87,23 +87,21 @@ impl Arguments {
             print(&collect::script(each).text)?;
             return Ok(ExitCode::Ok);
         }
-        let mut collected = self.collect(each);
-        if let Some(path) = &self.save {
-            // Lent to the recording: a thousand containers are not held twice.
-            let recording = Bundle {
-                format: bundle::FORMAT,
-                snapshots: std::mem::take(&mut collected.snapshots),
-                errors: collected.errors.clone(),
-                notes: collected.notes.clone(),
-            };
-            let written = bundle::write(path, &recording);
-            collected.snapshots = recording.snapshots;
-            if let Err(error) = written {
-                collected.errors.push(InputError {
-                    object: shown(path),
-                    message: error.to_string(),
-                });
+        // Before anything is probed: a run must not be in vain.
+        let destination = self
+            .save
+            .as_deref()
+            .map(bundle::Destination::new)
+            .transpose();
+        let (mut collected, destination) = match destination {
+            Ok(destination) => (self.collect(each), destination),
+            Err(error) => {
+                let path = self.save.as_deref().unwrap_or(Path::new(""));
+                (Collected::error(shown(path), error.to_string()), None)
             }
+        };
+        if let (Some(path), Some(destination)) = (&self.save, destination) {
+            record(path, &destination, &mut collected);
         }
         let findings = checks::run(&Inventory::default(), &collected.snapshots);
         let report = Report::new(
@@ -153,6 +151,32 @@ impl Arguments {
             };
         }
         self.targets.probe()
+    }
+}
+
+/// Writes what was collected. An earlier recording is worth more than one of nothing.
+fn record(path: &Path, destination: &bundle::Destination, collected: &mut Collected) {
+    if collected.snapshots.is_empty() {
+        collected.notes.push(Note {
+            object: shown(path),
+            message: "nothing was recorded, because nothing was read".to_owned(),
+        });
+        return;
+    }
+    // Lent to the recording: a thousand containers are not held twice.
+    let recording = Bundle {
+        format: bundle::FORMAT,
+        snapshots: std::mem::take(&mut collected.snapshots),
+        errors: collected.errors.clone(),
+        notes: collected.notes.clone(),
+    };
+    let written = destination.write(&recording);
+    collected.snapshots = recording.snapshots;
+    if let Err(error) = written {
+        collected.errors.push(InputError {
+            object: shown(path),
+            message: error.to_string(),
+        });
     }
 }
 

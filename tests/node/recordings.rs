@@ -36,8 +36,14 @@ async fn a_replay_says_the_same_also_of_what_failed() {
         assert_eq!(replayed.stdout, live.stdout, "{name}");
         assert_eq!(replayed.code, live.code);
         let none = on(&fake, &["-l", "app=none", "--save", path]).await;
-        let replayed = run(&["--from", path]).await;
-        assert_eq!((replayed.stdout, replayed.code), (none.stdout, Some(4)));
+        assert_eq!(none.code, Some(4));
+        let notes = none.report()["notes"].to_string();
+        assert!(
+            notes.contains("nothing was recorded, because nothing was read"),
+            "{notes}"
+        );
+        // What was recorded before is still there.
+        assert_eq!(run(&["--from", path]).await.stdout, live.stdout);
         for form in [&["-o", "text"][..], &["-o", "text", "--verbose"]] {
             let mut args = vec!["--from", path];
             args.extend(form);
@@ -85,8 +91,25 @@ async fn recordings_that_cannot_be_read_have_their_words() {
             file("broken.json", br#"{"format": 1, "snapshots": ["#),
             "EOF while parsing",
         ),
-        (file("junk.json", b"\0\xff\x1b[2J"), "expected value"),
-        (file("junk.tar.zst", b"no archive"), "junk.tar.zst"),
+        (
+            file("junk.json", b"\0\xff\x1b[2J"),
+            "not a recording of this tool: expected value",
+        ),
+        (
+            file("junk.tar.zst", b"no archive"),
+            "junk.tar.zst: not a recording of this tool (bundle.json in a .tar.zst): ",
+        ),
+        (
+            file("nothing.json", br#"{"format": 1, "snapshots": [], "errors": [], "notes": []}"#),
+            "nothing is recorded in it",
+        ),
+        (
+            file(
+                "blank.json",
+                br#"{"format": 1, "snapshots": [{"place": {"pod": ""}, "answers": {}}], "errors": [], "notes": []}"#,
+            ),
+            "nothing is recorded of it",
+        ),
     ];
     for (path, words) in cases {
         let out = run(&["--from", &path]).await;
@@ -120,20 +143,53 @@ async fn recordings_that_cannot_be_read_have_their_words() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_place_that_cannot_be_written_is_an_error_beside_the_report() {
+async fn a_place_that_may_not_be_written_is_refused_before_anything_is_probed() {
     let root = tree(&[]);
     let fake = FakeCluster::builder()
         .with(worker("p", root.path()))
         .start()
         .await;
     let dir = TempDir::new().unwrap();
-    let below_a_file = dir.path().join("file");
-    std::fs::write(&below_a_file, "x").unwrap();
-    for path in [below_a_file.join("x"), dir.path().join("x.zip")] {
+    let mine = dir.path().join("file");
+    std::fs::write(&mine, "mine").unwrap();
+    let link = dir.path().join("link.tar.zst");
+    std::os::unix::fs::symlink(&mine, &link).unwrap();
+    for path in [
+        mine.clone(),
+        mine.join("x"),
+        dir.path().join("x.zip"),
+        dir.path().join("foo.txt"),
+        dir.path().join("not/there"),
+        link,
+        dir.path().to_owned(),
+    ] {
         let out = on(&fake, &["--pod", "p", "--save", path.to_str().unwrap()]).await;
-        assert_eq!(out.code, Some(4));
-        assert_eq!(out.target("p").0, "ok");
+        assert_eq!(out.code, Some(4), "{}", path.display());
+        let said = out.report()["errors"][0]["message"].to_string();
+        assert!(
+            said.contains("save to ") || said.contains("look at "),
+            "{said}"
+        );
+        assert_eq!(out.targets(), []);
     }
+    assert!(fake.requests().is_empty());
+    assert_eq!(std::fs::read(&mine).unwrap(), b"mine");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
+}
+
+#[tokio::test]
+async fn a_pipe_in_place_of_a_recording_is_refused_at_once() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&path).status();
+    assert!(made.unwrap().success());
+    let out = run(&["--from", path.to_str().unwrap()]).await;
+    assert_eq!(out.code, Some(4));
+    assert!(
+        out.stdout.contains("it is neither a file nor a directory"),
+        "{}",
+        out.stdout
+    );
 }
 
 const CANARY: &str = "c4n4ry";

@@ -37,6 +37,14 @@ fn run(container: &Container<'_>) -> Outcome {
             ]);
         }
     };
+    if said
+        .lines()
+        .next()
+        .is_none_or(|what| what.trim().is_empty())
+    {
+        let detail = "what was reached is not named in the recording";
+        return Err(Skip::new(SkipReason::Unparsable, detail));
+    }
     Ok(vec![match said.split_once('\n') {
         Some((what, early)) => Draft::warn(format!("{what} was reached, but {early}"))
             .headline("it could be looked at only in part")
@@ -87,5 +95,9 @@ mod tests {
             );
         }
         assert_eq!(say(None).unwrap_err(), Skip::not_applicable());
+        for blank in ["", " ", "\n3 of 9 questions have no answer: it broke"] {
+            let skip = say(Some(Answer::Text(blank.to_owned()))).unwrap_err();
+            assert_eq!(skip.reason, SkipReason::Unparsable);
+        }
     }
 }
