@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::io::Read;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// The script ends itself this long before our own deadline, so that what it has by then still arrives; a quarter of a
@@ -41,6 +42,11 @@ pub fn script(deadline: Duration) -> Script {
 
 /// This machine, or the container that the tool itself runs in.
 pub fn host(deadline: Duration) -> Snapshot {
+    host_until(deadline, &AtomicBool::new(false))
+}
+
+/// The same, with what was read until `stop` was set.
+pub fn host_until(deadline: Duration, stop: &AtomicBool) -> Snapshot {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let name = match name.trim() {
         "" => "this machine".to_owned(),
@@ -49,8 +55,19 @@ pub fn host(deadline: Duration) -> Snapshot {
     let script = script(deadline);
     let mut shell = std::process::Command::new("sh");
     shell.arg("-s");
-    let run = local::run(shell, &script.text, deadline);
-    let answers = frames::read(&script, &run.stdout, &run.lost);
+    let run = local::run_until(shell, &script.text, deadline, stop);
+    let mut answers = frames::read(&script, &run.stdout, &run.lost);
+    if stop.load(Ordering::Relaxed) {
+        // The script says only that it was ended; we know by whom.
+        for answer in answers.values_mut() {
+            if let Answer::Missing { reason, detail } = answer
+                && detail == frames::STOPPED
+            {
+                *reason = run.lost.reason;
+                detail.clone_from(&run.lost.detail);
+            }
+        }
+    }
     judged(Place::host(name), answers, &run.lost, "this machine")
 }
 
@@ -470,7 +487,7 @@ pub mod pods {
                 |value: &str| catalogue::find(name).is_none_or(|v| catalogue::withheld(v, value));
             out.push_str(&match value {
                 EnvValue::Literal(value) if withheld(value) => format!("{name}<-withheld\n"),
-                EnvValue::Literal(value) => format!("{name}={}\n", value.replace('\n', " ")),
+                EnvValue::Literal(value) => format!("{name}={}\n", value.replace('\n', "\\n")),
                 EnvValue::Reference(from) => format!("{name}<-{}\n", kind(from)),
             });
         }

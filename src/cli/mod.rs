@@ -3,6 +3,7 @@
 mod demo;
 mod env;
 mod explain;
+mod interrupt;
 mod nixl;
 mod node;
 #[cfg(feature = "cluster")]

@@ -1,7 +1,10 @@
 //! `nixl`: can these workers move KV with NIXL, and, with `--transfer`, do they, and over which lane.
 
 use super::node::{Collected, TargetArguments};
-use super::{ReportArguments, node::name_and_file};
+use super::{
+    ReportArguments,
+    node::{name_and_file, not_blank},
+};
 use crate::facts::pair::PairFacts;
 use crate::manifest::Inventory;
 use crate::report::{ExitCode, Note, PairReport, Pairs, Report};
@@ -28,14 +31,14 @@ pub(super) struct Arguments {
     #[arg(long, requires = "ends")]
     transfer: bool,
     /// The other end of the transfer: a pod.
-    #[arg(long, value_name = "POD", requires_all = ["transfer", "pod"])]
+    #[arg(long, value_name = "POD", requires_all = ["transfer", "pod"], value_parser = not_blank)]
     peer: Option<String>,
     /// Both ends in one container: proves registration and the local lane when only one pod is there.
     #[arg(long = "self", requires = "transfer", conflicts_with_all = ["peer", "pods"])]
     own: bool,
     /// Transfer between all pairs: prefill=SELECTOR,decode=SELECTOR (label selectors; a comma belongs to the selector
     /// until the next `decode=`).
-    #[arg(long, value_name = "ROLES", requires = "transfer", conflicts_with_all = ["peer", "pod"], value_parser = roles)]
+    #[arg(long, value_name = "ROLES", requires = "transfer", conflicts_with_all = ["peer", "pod"], group = "targets", value_parser = roles)]
     pods: Option<(String, String)>,
     /// Transfer between this many of all pairs. What is not in the sample stays unproven.
     #[arg(long, value_name = "N", requires = "pods")]

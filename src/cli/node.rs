@@ -1,12 +1,16 @@
 //! `node`: what this machine or these containers can really do.
 
+use super::interrupt::{leave, on_interrupt};
 use super::{ReportArguments, print};
 use crate::report::{ExitCode, InputError, Note, Report};
 use crate::snapshot::{Bundle, Snapshot};
 use crate::{bundle, checks, collect, manifest::Inventory, sanitise};
-use clap::Args;
+use clap::{ArgGroup, Args};
+use std::io::Write as _;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 #[derive(Debug, Args)]
@@ -31,21 +35,22 @@ pub(super) struct Arguments {
 
 /// Which containers, and how to reach them.
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("targets").args(["pod", "selector"]).multiple(true))]
 pub(super) struct TargetArguments {
     /// Probe this pod instead of this machine; repeatable.
-    #[arg(long, value_name = "POD")]
+    #[arg(long, value_name = "POD", value_parser = not_blank)]
     pub(super) pod: Vec<String>,
     /// Probe all pods that this label selector matches.
-    #[arg(short = 'l', long, value_name = "SELECTOR")]
+    #[arg(short = 'l', long, value_name = "SELECTOR", value_parser = not_blank)]
     pub(super) selector: Option<String>,
     /// Namespace; that of the context by default.
-    #[arg(short, long, value_name = "NAMESPACE")]
+    #[arg(short, long, value_name = "NAMESPACE", requires = "targets", value_parser = not_blank)]
     pub(super) namespace: Option<String>,
     /// Container; `main`, or the pod's only worker container, by default.
-    #[arg(short, long, value_name = "CONTAINER")]
+    #[arg(short, long, value_name = "CONTAINER", requires = "targets", value_parser = not_blank)]
     pub(super) container: Option<String>,
     /// Context of the kubeconfig.
-    #[arg(long, value_name = "CONTEXT")]
+    #[arg(long, value_name = "CONTEXT", requires = "targets", value_parser = not_blank)]
     pub(super) context: Option<String>,
     /// Kubeconfig file.
     #[arg(long, value_name = "FILE")]
@@ -67,6 +72,15 @@ pub(super) fn name_and_file(text: &str) -> Result<(String, PathBuf), String> {
             Ok((name.to_owned(), file.into()))
         }
         _ => Err("write NAME=FILE, for instance topo=topo.txt".to_owned()),
+    }
+}
+
+/// A name that says something: an empty selector would take every pod.
+pub(super) fn not_blank(text: &str) -> Result<String, String> {
+    if text.trim().is_empty() {
+        Err("it must not be empty".to_owned())
+    } else {
+        Ok(text.to_owned())
     }
 }
 
@@ -120,6 +134,16 @@ impl Arguments {
     }
 
     fn collect(&self, each: Duration) -> Collected {
+        if !self.input.is_empty() || self.from.is_some() {
+            // Half of what somebody else collected is no report.
+            on_interrupt(|| {
+                let _ = writeln!(
+                    anstream::stderr(),
+                    "interrupted while it was read and judged; nothing is reported"
+                );
+                leave();
+            });
+        }
         if !self.input.is_empty() {
             let (snapshot, errors) = collect::pasted(&self.input);
             let snapshots = if snapshot.answers.is_empty() {
@@ -145,13 +169,25 @@ impl Arguments {
             };
         }
         if self.targets.pod.is_empty() && self.targets.selector.is_none() {
-            return Collected {
-                snapshots: vec![collect::host(each)],
-                ..Collected::default()
-            };
+            return here(each);
         }
         self.targets.probe()
     }
+}
+
+/// This machine, or what was read of it until somebody waited no longer.
+fn here(each: Duration) -> Collected {
+    let stop = Arc::new(AtomicBool::new(false));
+    let asked = Arc::clone(&stop);
+    on_interrupt(move || asked.store(true, Ordering::Relaxed));
+    let mut collected = Collected {
+        snapshots: vec![collect::host_until(each, &stop)],
+        ..Collected::default()
+    };
+    if stop.load(Ordering::Relaxed) {
+        collected.was_interrupted();
+    }
+    collected
 }
 
 /// Writes what was collected. An earlier recording is worth more than one of nothing.
@@ -186,6 +222,14 @@ fn shown(path: &Path) -> String {
 }
 
 impl Collected {
+    fn was_interrupted(&mut self) {
+        self.interrupted = true;
+        self.notes.push(Note {
+            object: "run".to_owned(),
+            message: "interrupted; this is what was seen until then".to_owned(),
+        });
+    }
+
     pub(super) fn error(object: String, message: String) -> Self {
         Self {
             errors: vec![InputError { object, message }],
@@ -236,20 +280,13 @@ impl TargetArguments {
 
     async fn probe_until_interrupted(&self) -> Collected {
         let (ask, stop) = Stop::new();
-        tokio::spawn(async move {
-            interrupted().await;
+        on_interrupt(move || {
             // Nobody listens once the run has ended by itself.
             let _ = ask.send(true);
-            // Kept, because a channel without a sender asks for nothing.
-            std::future::pending::<()>().await;
         });
         let mut collected = self.probe_pods(&stop).await;
         if stop.is_asked() {
-            collected.interrupted = true;
-            collected.notes.push(Note {
-                object: "run".to_owned(),
-                message: "interrupted; this is what was seen until then".to_owned(),
-            });
+            collected.was_interrupted();
         }
         collected
     }
@@ -380,22 +417,5 @@ impl TargetArguments {
             }
             _ => Ok(wanted),
         }
-    }
-}
-
-/// Ctrl-C, or the signal by which a supervisor ends a program. From the first on, neither ends the process by itself.
-#[cfg(feature = "cluster")]
-async fn interrupted() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut wait = match signal(SignalKind::terminate()) {
-        Ok(terminate) => terminate,
-        // Then the default action stays: the process ends without a report.
-        Err(_) => return std::future::pending().await,
-    };
-    tokio::select! {
-        asked = tokio::signal::ctrl_c() => if asked.is_err() {
-            std::future::pending::<()>().await;
-        },
-        _ = wait.recv() => {}
     }
 }

@@ -4,7 +4,7 @@
 //! every ask gets exactly one answer, and what did not arrive whole is missing.
 
 use super::script::Script;
-use crate::ask::{Ask, Kind, Needs};
+use crate::ask::{self, Ask, Kind, Needs};
 use crate::observed::Skip;
 use crate::report::SkipReason;
 use crate::sanitise;
@@ -36,13 +36,19 @@ pub fn read(script: &Script, output: &[u8], lost: &Skip) -> BTreeMap<String, Ans
         .asks
         .iter()
         .map(|ask| {
-            (
-                ask.id.to_owned(),
-                answer(ask, frames.answers.get(ask.id), &lost),
-            )
+            let mut answer = answer(ask, frames.answers.get(ask.id), &lost);
+            if let Answer::Text(text) = &mut answer
+                && ask.id == ask::ENVIRONMENT.id
+            {
+                *text = text.replace(LINE_BREAK, "\\n");
+            }
+            (ask.id.to_owned(), answer)
         })
         .collect()
 }
+
+/// Stands for a line break within the value of a variable, as the script sends it.
+const LINE_BREAK: char = '\u{1}';
 
 /// How the script said that it ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,6 +13,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -52,7 +53,12 @@ pub struct Run {
 }
 
 /// Feeds a script to a shell and waits for its end, but no longer than the deadline.
-pub fn run(mut shell: Command, script: &str, deadline: Duration) -> Run {
+pub fn run(shell: Command, script: &str, deadline: Duration) -> Run {
+    run_until(shell, script, deadline, &AtomicBool::new(false))
+}
+
+/// The same, and ended as soon as `stop` is set; what was read until then is kept.
+pub fn run_until(mut shell: Command, script: &str, deadline: Duration, stop: &AtomicBool) -> Run {
     let began = Instant::now();
     shell
         .stdin(Stdio::piped())
@@ -74,7 +80,7 @@ pub fn run(mut shell: Command, script: &str, deadline: Duration) -> Run {
     feed(&mut child, script);
     let stdout = drain(child.stdout.take(), Keep::First(frames::MAX_OUTPUT), ended);
     let stderr = drain(child.stderr.take(), Keep::Last(STDERR_TAIL), silent);
-    let finish = wait(&mut child, &end, began, deadline);
+    let finish = wait(&mut child, &end, began, deadline, stop);
     // What was said is there by now, unless somebody goes on talking.
     drop(silence.recv_timeout(GRACE));
     let stdout = std::mem::take(&mut *lock(&stdout));
@@ -83,6 +89,10 @@ pub fn run(mut shell: Command, script: &str, deadline: Duration) -> Run {
         Finish::Deadline => {
             let detail = format!("the probe did not end within {} s", deadline.as_secs_f32());
             Skip::new(SkipReason::Timeout, detail)
+        }
+        Finish::Interrupted => {
+            let detail = "it was not read before the run was interrupted";
+            Skip::new(SkipReason::ConnectionLost, detail)
         }
         Finish::Flood => {
             let detail = format!(
@@ -211,16 +221,32 @@ fn lock(bytes: &Mutex<Vec<u8>>) -> MutexGuard<'_, Vec<u8>> {
 enum Finish {
     Ended(Option<ExitStatus>),
     Deadline,
+    Interrupted,
     Flood,
 }
 
-fn wait(child: &mut Child, end: &Receiver<Drained>, began: Instant, deadline: Duration) -> Finish {
-    let left = deadline.saturating_sub(began.elapsed());
-    let finish = match end.recv_timeout(left) {
-        Ok(Drained::Full) => Finish::Flood,
-        Err(RecvTimeoutError::Timeout) => Finish::Deadline,
-        Ok(Drained::Closed) | Err(RecvTimeoutError::Disconnected) => {
-            Finish::Ended(exit_within(child, GRACE))
+/// How often somebody who asks to stop is looked for.
+const LOOK: Duration = Duration::from_millis(50);
+
+fn wait(
+    child: &mut Child,
+    end: &Receiver<Drained>,
+    began: Instant,
+    deadline: Duration,
+    asked: &AtomicBool,
+) -> Finish {
+    let finish = loop {
+        let left = deadline.saturating_sub(began.elapsed());
+        match end.recv_timeout(left.min(LOOK)) {
+            Ok(Drained::Full) => break Finish::Flood,
+            Err(RecvTimeoutError::Timeout) if asked.load(Ordering::Relaxed) => {
+                break Finish::Interrupted;
+            }
+            Err(RecvTimeoutError::Timeout) if left > LOOK => {}
+            Err(RecvTimeoutError::Timeout) => break Finish::Deadline,
+            Ok(Drained::Closed) | Err(RecvTimeoutError::Disconnected) => {
+                break Finish::Ended(exit_within(child, GRACE));
+            }
         }
     };
     stop(child);

@@ -294,8 +294,8 @@ find_workers() {
   else f=/proc/$$/environ; fi
   environ=$f
   [ -r "$f" ] && true 2>/dev/null <"$f" && has tr || return
-  # NUL-separated; a line break within a value becomes a blank, so that it cannot make a variable of its own.
-  variables=$(tr '\0\n' '\n ' 2>/dev/null <"$f" | grep -aE "^($NAMES|HOME|VIRTUAL_ENV|UCX_CONFIG_DIR|NCCL_CONF_FILE)=")
+  # NUL-separated; a line break within a value becomes \001, so that it cannot make a variable of its own.
+  variables=$(tr '\0\n' '\n\001' 2>/dev/null <"$f" | grep -aE "^($NAMES|HOME|VIRTUAL_ENV|UCX_CONFIG_DIR|NCCL_CONF_FILE)=")
   each_line "$variables" hint
 }
 # Where the worker's settings and packages are. Used here only.

@@ -5,6 +5,7 @@ use crate::fake::kubelet::Exec;
 use crate::{Run, command, tree, worker};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
+use tokio::process::Command;
 use tokio::time::sleep;
 
 /// Starts the binary, sends it a signal once `ready` holds, and waits for its end.
@@ -14,10 +15,17 @@ async fn interrupted(
     signal: &str,
     ready: impl Fn() -> bool,
 ) -> Run {
-    let child = command()
+    let mut command = command();
+    command
         .arg("--kubeconfig")
         .arg(fake.kubeconfig())
-        .args(args)
+        .args(args);
+    signalled(command, &[signal], ready).await
+}
+
+/// The same with any command; further signals follow a moment after each other.
+async fn signalled(mut command: Command, signals: &[&str], ready: impl Fn() -> bool) -> Run {
+    let child = command
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -31,12 +39,15 @@ async fn interrupted(
         sleep(Duration::from_millis(20)).await;
     }
     let pid = child.id().unwrap().to_string();
-    let sent = std::process::Command::new("kill")
-        .args([signal, &pid])
-        .status()
-        .unwrap();
-    assert!(sent.success());
     let asked = Instant::now();
+    for signal in signals {
+        sleep(Duration::from_millis(100)).await;
+        let sent = std::process::Command::new("kill")
+            .args([*signal, &pid])
+            .status()
+            .unwrap();
+        assert!(sent.success());
+    }
     let output = child.wait_with_output().await.unwrap();
     Run {
         code: output.status.code(),
@@ -117,4 +128,77 @@ async fn before_anything_was_reached() {
     assert_eq!(run.code, Some(130));
     assert!(run.took < Duration::from_secs(2), "{:?}", run.took);
     assert!(run.report()["notes"].to_string().contains("interrupted"));
+}
+
+/// A directory for `PATH` with one program, which leaves a file `begun` beside itself.
+fn program(name: &str, then: &str) -> (tempfile::TempDir, std::path::PathBuf) {
+    let folder = tempfile::TempDir::new().unwrap();
+    let begun = folder.path().join("begun");
+    let path = folder.path().join(name);
+    let script = format!("#!/bin/sh\n: >{}\n{then}\n", begun.display());
+    std::fs::write(&path, script).unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&path, mode).unwrap();
+    (folder, begun)
+}
+
+/// The binary with this directory before the others on `PATH`.
+fn with_programs(folder: &tempfile::TempDir) -> Command {
+    let usual = std::env::var("PATH").unwrap();
+    let mut command = command();
+    command.env("PATH", format!("{}:{usual}", folder.path().display()));
+    command
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_second_time_ends_it_at_once() {
+    // A shell that does not end when it is asked, which takes the first half a second.
+    let (folder, begun) = program("sh", "trap '' TERM\nsleep 5 >/dev/null 2>&1");
+    let run = signalled(with_programs(&folder), &["-INT", "-INT"], || begun.exists()).await;
+    assert_eq!((run.code, run.stdout.as_str()), (Some(130), ""));
+    assert!(run.took < Duration::from_millis(600), "{:?}", run.took);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn this_machine_is_reported_as_far_as_it_was_read() {
+    let (folder, begun) = program("nvidia-smi", "sleep 1000");
+    for signal in ["-INT", "-TERM"] {
+        let _ = std::fs::remove_file(&begun);
+        let run = signalled(with_programs(&folder), &[signal], || begun.exists()).await;
+        assert_eq!(run.code, Some(130), "{}", run.stderr);
+        assert!(run.took < Duration::from_secs(3), "{:?}", run.took);
+        assert!(run.report()["notes"].to_string().contains("interrupted"));
+        let (_, status) = run.targets()[0].clone();
+        assert_eq!(status, "warn", "{}", run.stdout);
+        assert!(run.stdout.contains("before the run was interrupted"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replay_that_is_interrupted_says_so() {
+    let machine = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/tests/machines/many-faults.json"
+    );
+    let one = std::fs::read_to_string(machine).unwrap();
+    let many = vec![one.as_str(); 600].join(",");
+    let dir = tempfile::TempDir::new().unwrap();
+    let path = dir.path().join("many.json");
+    let json = format!("{{\"format\":1,\"snapshots\":[{many}],\"errors\":[],\"notes\":[]}}");
+    std::fs::write(&path, json).unwrap();
+    let mut command = command();
+    command.arg("--from").arg(&path);
+    let begun = Instant::now();
+    let run = signalled(command, &["-INT"], || {
+        begun.elapsed() > Duration::from_millis(300)
+    })
+    .await;
+    assert_eq!((run.code, run.stdout.as_str()), (Some(130), ""));
+    assert!(run.took < Duration::from_secs(1), "{:?}", run.took);
+    assert!(
+        run.stderr
+            .contains("interrupted while it was read and judged"),
+        "{}",
+        run.stderr
+    );
 }

@@ -268,3 +268,31 @@ fn unpacked(path: &Path) -> String {
     let plain = zstd::decode_all(file).unwrap();
     String::from_utf8_lossy(&plain).into_owned()
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_line_break_within_a_value_is_seen() {
+    let root = tree(&[(
+        "proc/7/environ",
+        "UCX_TLS=rc\ncuda_copy\0UCX_NET_DEVICES=mlx5_0:1\0HOME=/root\0",
+    )]);
+    let fake = FakeCluster::builder()
+        .with(worker("p", root.path()).set(
+            "/spec/containers/0/env",
+            json!([{"name": "UCX_TLS", "value": "rc\ncuda_copy"}, {"name": "UCX_NET_DEVICES", "value": "mlx5_0:1"}]),
+        ))
+        .start()
+        .await;
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("r");
+    let run = on(&fake, &["--pod", "p", "--save", path.to_str().unwrap()]).await;
+    let bundle = unpacked(&path);
+    // In the process and in the spec, as it would be written in one line.
+    assert_eq!(
+        bundle.matches(r"UCX_TLS=rc\\ncuda_copy\n").count(),
+        2,
+        "{bundle}"
+    );
+    let (status, said) = run.finding("p", "env:UCX_TLS");
+    assert_ne!(status, "ok", "{said}");
+    assert!(said.contains(r"rc\ncuda_copy"), "{said}");
+}

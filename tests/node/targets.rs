@@ -189,6 +189,19 @@ async fn a_command_line_that_means_nothing() {
         &["--input", "topo=x", "--pod", "p"],
         &["--from", "x", "--save", "y"],
         &["--from", "x", "-l", "a=b"],
+        // They say which container, and none is chosen.
+        &["-c", "main"],
+        &["-n", "llm"],
+        &["--context", "x"],
+        &["-n", "llm", "--from", "x"],
+        &["-c", "main", "--input", "topo=x"],
+        // An empty selector would be every pod.
+        &["--pod", ""],
+        &["-l", ""],
+        &["-l", " "],
+        &["--pod", "p", "-n", ""],
+        &["--pod", "p", "-c", ""],
+        &["--pod", "p", "--context", ""],
     ] {
         let run = run(args).await;
         assert_eq!(run.code, Some(2), "{args:?}");
