@@ -1,9 +1,10 @@
 //! What the cluster side costs, against a fake cluster in a process of its own:
 //! `cargo bench --bench cluster` (or with `--profile dev`, which builds faster and is slower).
 //!
-//! Times depend on the machine and are only printed; 20 pods at 50 ms each should take less than 4 round trips. The bound
-//! on memory holds everywhere and is checked: `answers` is all of `node` on a thousand machines of eight GPUs, from the
-//! list to the report, with every answer kept as `--save` needs it.
+//! Times depend on the machine and are only printed, but for one: 20 pods at 50 ms each, 8 at a time, take 3 turns and less
+//! than 4 round trips. That is checked without a shell behind each exec, where it is the client that is measured; 8 shells
+//! on a machine of 2 cores wait for each other. The bound on memory holds everywhere and is checked: `answers` is all of
+//! `node` on a thousand machines of eight GPUs, from the list to the report and a recording of it (`--save`).
 #![expect(
     clippy::print_stdout,
     clippy::unwrap_used,
@@ -28,7 +29,8 @@ use dynamo_interconnect_check::probe::pod_exec::{ExecTarget, Limits, run_script}
 use dynamo_interconnect_check::probe::{local, script};
 use dynamo_interconnect_check::render::json;
 use dynamo_interconnect_check::report::{Report, Status};
-use dynamo_interconnect_check::{ask, checks, collect, snapshot};
+use dynamo_interconnect_check::snapshot::Bundle;
+use dynamo_interconnect_check::{ask, bundle, checks, collect, snapshot};
 use fake::cluster::FakeCluster;
 use fake::kubelet::Exec;
 use fake::pod::FakePod;
@@ -57,6 +59,12 @@ async fn main() {
     {
         return serve(pods.parse().unwrap(), kind).await;
     }
+    // The best of three: others use the machine too.
+    let mut best = f64::MAX;
+    for _ in 0..3 {
+        best = best.min(measure(20, 8, "reply").await);
+    }
+    assert!(best < 4.0, "{best:.1} round trips");
     measure(20, 8, "shell").await;
     measure(1000, 8, "reply").await;
     measure(1000, 64, "reply").await;
@@ -71,7 +79,7 @@ async fn main() {
 
 /// `kind`: a real `shell` behind each exec, or a `reply` without any process, where a thousand shells would be measured
 /// instead of the client.
-async fn measure(pods: usize, parallel: usize, kind: &str) {
+async fn measure(pods: usize, parallel: usize, kind: &str) -> f64 {
     let server = Server::start(pods, kind);
     let options = Options {
         kubeconfig: Some(server.kubeconfig.clone()),
@@ -105,10 +113,11 @@ async fn measure(pods: usize, parallel: usize, kind: &str) {
     let answers = side_by_side(targets, schedule, work, |_, _| {}).await;
     let all = started.elapsed();
     assert!(answers.iter().all(|a| *a == Answer::Done(OUTPUT)));
+    let trips = all.as_secs_f64() / one.as_secs_f64();
     println!(
-        "{pods} pods ({kind}), {parallel} at a time: list {listed:.1?}, one exec {one:.1?}, all execs {all:.1?} = {:.1} round trips",
-        all.as_secs_f64() / one.as_secs_f64()
+        "{pods} pods ({kind}), {parallel} at a time: list {listed:.1?}, one exec {one:.1?}, all execs {all:.1?} = {trips:.1} round trips"
     );
+    trips
 }
 
 /// What the command does between its arguments and its output.
@@ -128,6 +137,19 @@ async fn measure_node(pods: usize) {
     let stop = Stop::never();
     let snapshots =
         collect::pods::probe(&cluster, wanted.collect(), None, schedule, stop, |_| {}).await;
+    let before = peak_memory_kib();
+    let recording = Bundle {
+        format: bundle::FORMAT,
+        snapshots,
+        errors: vec![],
+        notes: vec![],
+    };
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["directory", "file.tar.zst"] {
+        bundle::write(&folder.path().join(name), &recording).unwrap();
+    }
+    let recorded = peak_memory_kib();
+    let snapshots = recording.snapshots;
     let bytes: usize = snapshots
         .iter()
         .flat_map(|s| s.answers.values())
@@ -138,6 +160,11 @@ async fn measure_node(pods: usize) {
     let reached = report.checks.iter().filter(|f| f.name == "node:target");
     assert_eq!(reached.filter(|f| f.status == Status::Ok).count(), pods);
     json::write(&mut std::io::sink(), &report).unwrap();
+    println!(
+        "peak memory with all answers {:.1} MB, after recording them {:.1} MB",
+        before as f64 / 1024.0,
+        recorded as f64 / 1024.0
+    );
     println!(
         "node on {pods} pods (answers), 8 at a time: {:.1?} to the report, {:.1} MB of answers",
         started.elapsed(),

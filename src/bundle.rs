@@ -10,7 +10,7 @@ use crate::snapshot::{Answer, Bundle};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufReader, ErrorKind, Read, Write as _};
+use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Write as _};
 use std::path::{Path, PathBuf};
 
 /// Version of the format that is written. Older ones stay readable.
@@ -207,17 +207,19 @@ impl Destination {
     /// # Errors
     /// When it cannot be written, or when something else took its place meanwhile.
     pub fn write(&self, bundle: &Bundle) -> Result<(), BundleError> {
-        let json = to_json(bundle);
         let is_there = self.look()?;
         if self.is_archive {
-            let packed = pack(&json).map_err(|source| cannot("pack", &self.path, source))?;
-            return replace(&self.path, self.parent(), &packed);
+            return replace(&self.path, self.parent(), |file| pack(bundle, file));
         }
         if !is_there {
             fs::create_dir(&self.path)
                 .map_err(|source| cannot("make directory", &self.path, source))?;
         }
-        let written = replace(&self.path.join(FILE), &self.path, &json);
+        let written = replace(&self.path.join(FILE), &self.path, |file| {
+            let mut out = BufWriter::new(file);
+            write_json(bundle, &mut out)?;
+            out.flush()
+        });
         if written.is_err() && !is_there {
             // Only an empty one goes.
             let _ = fs::remove_dir(&self.path);
@@ -251,14 +253,18 @@ fn draft(folder: &Path) -> PathBuf {
 }
 
 /// Puts a whole file in place of what is there; a link in its place would be replaced, not followed.
-fn replace(path: &Path, folder: &Path, bytes: &[u8]) -> Result<(), BundleError> {
+fn replace(
+    path: &Path,
+    folder: &Path,
+    fill: impl FnOnce(&mut File) -> io::Result<()>,
+) -> Result<(), BundleError> {
     let draft = draft(folder);
     let write = || {
         let mut file = OpenOptions::new()
             .write(true)
             .create_new(true)
             .open(&draft)?;
-        file.write_all(bytes)?;
+        fill(&mut file)?;
         file.sync_all()?;
         fs::rename(&draft, path)
     };
@@ -388,12 +394,11 @@ fn safe(mut bundle: Bundle) -> Bundle {
 /// More characters than any sentence of this tool has.
 const SHOWN: usize = 4000;
 
-/// A recording as it is written: the same bytes for the same snapshots.
-pub fn to_json(bundle: &Bundle) -> Vec<u8> {
-    let mut json = serde_json::to_vec_pretty(bundle)
-        .expect("a bundle holds only strings, numbers and maps of strings");
-    json.push(b'\n');
-    json
+/// A recording as it is written: the same bytes for the same snapshots. Piece by piece: that of a thousand containers
+/// is not held a second time.
+fn write_json(bundle: &Bundle, out: &mut impl io::Write) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, bundle)?;
+    out.write_all(b"\n")
 }
 
 fn from_json(json: &[u8], path: &Path) -> Result<Bundle, BundleError> {
@@ -420,17 +425,44 @@ fn is_archive(path: &Path) -> bool {
     path.to_string_lossy().ends_with(".tar.zst")
 }
 
-/// One file in a tar in zstd, without times, owners and names of this machine.
-fn pack(json: &[u8]) -> io::Result<Vec<u8>> {
+/// Counts what is written.
+struct Count(u64);
+
+impl io::Write for Count {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Size of the blocks of a tar.
+const BLOCK: u64 = 512;
+
+/// One file in a tar in zstd, without times, owners and names of this machine. Its size stands before it, so the text is
+/// made twice instead of being held.
+fn pack(bundle: &Bundle, out: impl io::Write) -> io::Result<()> {
+    let mut count = Count(0);
+    write_json(bundle, &mut count)?;
     let mut header = tar::Header::new_ustar();
-    header.set_size(json.len() as u64);
+    header.set_path(FILE)?;
+    header.set_size(count.0);
     header.set_mode(0o644);
     header.set_mtime(0);
-    let mut archive = tar::Builder::new(zstd::Encoder::new(Vec::new(), 9)?);
-    archive.append_data(&mut header, FILE, json)?;
-    let mut encoder = archive.into_inner()?;
-    encoder.flush()?;
-    encoder.finish()
+    header.set_cksum();
+    let mut archive = BufWriter::new(zstd::Encoder::new(out, 9)?);
+    archive.write_all(header.as_bytes())?;
+    write_json(bundle, &mut archive)?;
+    // To the end of the last block, and two empty ones.
+    let rest = (BLOCK - count.0 % BLOCK) % BLOCK + 2 * BLOCK;
+    io::copy(&mut io::repeat(0).take(rest), &mut archive)?;
+    let encoder = archive
+        .into_inner()
+        .map_err(io::IntoInnerError::into_error)?;
+    encoder.finish()?.flush()
 }
 
 /// What an archive held.
@@ -803,6 +835,12 @@ mod tests {
         assert_eq!(read(&path).unwrap(), small());
     }
 
+    fn to_json(bundle: &Bundle) -> Vec<u8> {
+        let mut json = Vec::new();
+        write_json(bundle, &mut json).unwrap();
+        json
+    }
+
     fn answer() -> impl Strategy<Value = Answer> {
         let missing = any::<String>().prop_map(|detail| Answer::Missing {
             reason: SkipReason::Denied,
@@ -824,7 +862,8 @@ mod tests {
             let back = from_json(&json, Path::new("x")).unwrap();
             prop_assert_eq!(&back, &bundle);
             prop_assert_eq!(to_json(&back), json.clone());
-            let packed = pack(&json).unwrap();
+            let mut packed = Vec::new();
+            pack(&bundle, &mut packed).unwrap();
             let Unpacked::Found(unpacked) = unpack(packed.as_slice(), LIMITS).unwrap() else { panic!("nothing found") };
             prop_assert_eq!(unpacked, json);
         }
