@@ -690,7 +690,7 @@ impl ExitCode {
                 "a named input does not exist or cannot be read; the report of everything else is still printed"
             }
             Self::Interrupted => {
-                "interrupted (Ctrl-C or SIGTERM) while pods were probed; the report of what was seen until then is still printed"
+                "interrupted (Ctrl-C or SIGTERM); what this machine or pods had said until then is still reported, the second time nothing"
             }
         }
     }
