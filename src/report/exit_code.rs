@@ -39,7 +39,7 @@ impl ExitCode {
                 "a named input does not exist, cannot be read or is not what it is named as; the report of everything else is still printed"
             }
             Self::Interrupted => {
-                "interrupted (Ctrl-C or SIGTERM) while pods were probed; the report of what was seen until then is still printed"
+                "interrupted (Ctrl-C or SIGTERM); the report of what was seen until then is still printed, and a second one ends at once"
             }
         }
     }
