@@ -24,9 +24,10 @@ test:
 docs:
     UPDATE=1 cargo test --lib docs
 
-# Speed and memory of `env` over a tree of 294 manifests.
+# Speed and memory of `env` over a tree of 294 manifests, and of planning 64 x 64 transfers.
 bench:
     bash benches/env.sh
+    cargo bench --bench plan
 
 # The published binary.
 dist:

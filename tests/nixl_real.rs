@@ -5,6 +5,7 @@
 //! INTERCONNECT_NIXL_RECORD names a directory for the records of the runs: that is where tests/support/ucx_logs come from.
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "helpers of tests")]
 
+#[expect(dead_code, reason = "only a part of it is needed here")]
 #[path = "support/transfer.rs"]
 mod support;
 

@@ -1,6 +1,10 @@
 //! Verdicts on records: the table of what counts as proof.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
+#[expect(dead_code, reason = "only a part of it is needed here")]
+#[path = "support/transfer.rs"]
+mod support;
+
 use dynamo_interconnect_check::report::{SkipReason, Status};
 use dynamo_interconnect_check::transfer::protocol::{
     Counters, Cpu, Kind, Latency, Memory, MemoryFacts, PortFacts, Ready, Role, Verify, Xfer,
@@ -318,12 +322,8 @@ fn tcp_is_the_wrong_lane_and_the_cause_is_named() {
             .detail
             .contains("UCX ignored what it was told to use")
     );
-    let cpu = Intent {
-        host_memory: true,
-        ..Intent::default()
-    };
     assert_eq!(
-        judge(&tcp(), &cpu).status,
+        support::judged_on_host(&tcp()).status,
         Status::Warn,
         "host memory by intent"
     );
@@ -345,13 +345,7 @@ fn software_verbs_stay_unproven() {
         .unwrap()
         .counted
         .push("hw/rxe0:1".into());
-    let verdict = judge(
-        &record,
-        &Intent {
-            host_memory: true,
-            ..Intent::default()
-        },
-    );
+    let verdict = support::judged_on_host(&record);
     assert_eq!(
         (verdict.status, verdict.proven),
         (Status::Warn, false),

@@ -202,13 +202,7 @@ async fn rdma_by_the_table_is_proven_for_a_deployment_with_host_memory() {
     let Some((record, _)) = fault.run().await else {
         return;
     };
-    let verdict = judge(
-        &record,
-        &Intent {
-            host_memory: true,
-            ..Intent::default()
-        },
-    );
+    let verdict = support::judged_on_host(&record);
     assert_eq!(
         (verdict.status, verdict.proven),
         (Status::Ok, true),
@@ -255,13 +249,7 @@ async fn counters_of_an_hca_are_words_of_four_bytes_and_confirm_the_lane() {
     let Some((record, _)) = fault.run().await else {
         return;
     };
-    let verdict = judge(
-        &record,
-        &Intent {
-            host_memory: true,
-            ..Intent::default()
-        },
-    );
+    let verdict = support::judged_on_host(&record);
     assert_eq!(
         (verdict.status, verdict.proven),
         (Status::Ok, true),

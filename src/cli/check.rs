@@ -1,6 +1,7 @@
 //! `check`: a whole deployment in the cluster, one verdict, and what to fix first.
 
 use super::ReportArguments;
+use super::nixl::HowArguments;
 use super::node::{Collected, TargetArguments};
 use crate::baseline::Baseline;
 use crate::budget::Asked;
@@ -10,6 +11,7 @@ use crate::snapshot::Bundle;
 use crate::{bundle, input, sanitise};
 use clap::Args;
 use std::io::Read;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, Args)]
@@ -40,6 +42,15 @@ pub(super) struct Arguments {
     /// and findings are compared by component; nothing that changed alters the verdict or the exit code.
     #[arg(long, value_name = "REPORT.json")]
     baseline: Option<PathBuf>,
+    /// Move test data between the prefill and the decode workers, every pair of them, and name the lane that carried it: at most
+    /// 4 GiB per pair, nothing written, nothing left running.
+    #[arg(long, conflicts_with = "from")]
+    transfer: bool,
+    /// Transfer between this many of all pairs. What is not in the sample stays unproven.
+    #[arg(long, value_name = "N", requires = "transfer")]
+    sample: Option<NonZeroUsize>,
+    #[command(flatten)]
+    how: HowArguments,
     /// Record what was read: a new directory, or a file FILE.tar.zst. Only catalogued variables are in it.
     #[arg(long, value_name = "PATH")]
     save: Option<PathBuf>,
@@ -143,6 +154,7 @@ fn recording_of(collected: Collected) -> Bundle {
 #[cfg(feature = "cluster")]
 mod live {
     use super::{Arguments, Bundle, Collected, recording_of};
+    use crate::cli::nixl::pods::{Moves, Sides, moved};
     use crate::cli::progress::Bar;
     use crate::cluster::connect::Cluster;
     use crate::cluster::deployment::{self, Choice, PODS};
@@ -244,10 +256,69 @@ mod live {
                     collected.notes.extend(notes);
                 }
             }
+            if self.transfer && !stop.is_asked() {
+                let end = began + all;
+                self.prove(&cluster, &mut record, &mut collected, end, stop)
+                    .await;
+                if stop.is_asked() {
+                    collected = interrupted(collected);
+                }
+            }
             Bundle {
                 deployment: Some(record),
                 ..recording_of(collected)
             }
+        }
+
+        /// Transfers between the ends that were reached.
+        async fn prove(
+            &self,
+            cluster: &Cluster,
+            record: &mut Deployment,
+            collected: &mut Collected,
+            end: Instant,
+            stop: &Stop,
+        ) {
+            Described::read(record, None).assign(&mut collected.snapshots);
+            let reached =
+                |s: &Snapshot| matches!(s.answers.get(ask::TARGET.id), Some(Answer::Text(_)));
+            let of = |roles: &[&str]| -> Vec<usize> {
+                let all = collected.snapshots.iter().enumerate();
+                all.filter(|(_, s)| reached(s))
+                    .filter(|(_, s)| s.place.role.as_deref().is_some_and(|r| roles.contains(&r)))
+                    .map(|(at, _)| at)
+                    .collect()
+            };
+            let mut sides = Sides {
+                targets: of(&["prefill"]),
+                initiators: of(&["decode"]),
+            };
+            if sides.targets.is_empty() || sides.initiators.is_empty() {
+                sides = Sides {
+                    targets: of(&["encode"]),
+                    initiators: of(&["pd", "decode", "agg"]),
+                };
+            }
+            if sides.targets.is_empty() || sides.initiators.is_empty() {
+                collected.notes.push(Note {
+                    object: "transfer".to_owned(),
+                    message: "no transfer was made: not both ends of the KV path could be reached"
+                        .to_owned(),
+                });
+                return;
+            }
+            let moves = Moves {
+                how: &self.how,
+                own: false,
+                sample: self.sample.map(std::num::NonZeroUsize::get),
+                parallel: self.targets.parallel.get(),
+                end,
+                stop,
+            };
+            let ((made, _), errors) =
+                moved(&moves, cluster, &mut collected.snapshots, &sides).await;
+            record.transfers = made;
+            collected.errors.extend(errors);
         }
 
         /// What is around the pods, where it was asked for.

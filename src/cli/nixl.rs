@@ -1,7 +1,7 @@
 //! `nixl`: can these workers move KV with NIXL, and, with `--transfer`, do they, and over which lane.
 
 #[cfg(feature = "cluster")]
-mod pods;
+pub(super) mod pods;
 
 use super::interrupt::interrupted;
 use super::node::{Collected, TargetArguments, destination, record};
@@ -52,6 +52,24 @@ pub(super) struct Arguments {
     /// Transfer between this many of all pairs. What is not in the sample stays unproven.
     #[arg(long, value_name = "N", requires = "pods")]
     sample: Option<NonZeroUsize>,
+    #[command(flatten)]
+    how: HowArguments,
+    /// Judge pasted outputs instead of a machine: NAME is what printed them; repeatable.
+    #[arg(long, value_name = "NAME=FILE", value_parser = name_and_file, conflicts_with_all = ["pod", "selector", "transfer"])]
+    input: Vec<(String, PathBuf)>,
+    /// Record what was read, as `node` does: a directory, or a file that ends in .tar.zst. A transfer is not part of it.
+    #[arg(long, value_name = "PATH", conflicts_with = "from")]
+    save: Option<PathBuf>,
+    /// Replay a recording instead of reading a machine.
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["pod", "selector", "transfer"])]
+    from: Option<PathBuf>,
+    #[command(flatten)]
+    report: ReportArguments,
+}
+
+/// How transfers are made.
+#[derive(Debug, Args)]
+pub(super) struct HowArguments {
     /// Fewer and smaller operations: a few seconds per pair. Bytes and lane are told, rates are not held against the port.
     #[arg(long, requires = "transfer")]
     quick: bool,
@@ -64,17 +82,19 @@ pub(super) struct Arguments {
     /// NIXL backend; the one that the engine's environment selects, else UCX.
     #[arg(long, value_name = "NAME")]
     backend: Option<String>,
-    /// Judge pasted outputs instead of a machine: NAME is what printed them; repeatable.
-    #[arg(long, value_name = "NAME=FILE", value_parser = name_and_file, conflicts_with_all = ["pod", "selector", "transfer"])]
-    input: Vec<(String, PathBuf)>,
-    /// Record what was read, as `node` does: a directory, or a file that ends in .tar.zst. A transfer is not part of it.
-    #[arg(long, value_name = "PATH", conflicts_with = "from")]
-    save: Option<PathBuf>,
-    /// Replay a recording instead of reading a machine.
-    #[arg(long, value_name = "PATH", conflicts_with_all = ["pod", "selector", "transfer"])]
-    from: Option<PathBuf>,
-    #[command(flatten)]
-    report: ReportArguments,
+}
+
+impl HowArguments {
+    /// `own`: both ends are one container.
+    fn choice(&self, own: bool) -> Choice {
+        Choice {
+            memory: self.memory.into(),
+            gpu: self.gpu,
+            backend: self.backend.clone(),
+            own,
+            quick: self.quick,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -275,7 +295,7 @@ impl Arguments {
         };
         let here = Local::default();
         let ends = ((&here, &snapshot), (&here, &snapshot));
-        let made = one_pair(&self.choice(), ends.0, ends.1, halt).await;
+        let made = one_pair(&self.how.choice(self.own), ends.0, ends.1, halt).await;
         for software in made.software {
             learn(&mut snapshot, software);
         }
@@ -287,16 +307,6 @@ impl Arguments {
             },
             pairs: vec![made.facts],
             of: 1,
-        }
-    }
-
-    fn choice(&self) -> Choice {
-        Choice {
-            memory: self.memory.into(),
-            gpu: self.gpu,
-            backend: self.backend.clone(),
-            own: self.own,
-            quick: self.quick,
         }
     }
 

@@ -1,7 +1,9 @@
 //! What the transfer tests share.
 
 use dynamo_interconnect_check::transfer::protocol::Memory;
-use dynamo_interconnect_check::transfer::{End, Limits, Settings, Step};
+use dynamo_interconnect_check::transfer::{
+    End, Intent, Limits, Settings, Step, TransferRecord, Verdict, judge,
+};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -33,4 +35,13 @@ pub fn end<'a, O>(label: &str, place: &'a O, python: &str) -> End<'a, O> {
         ld: BTreeMap::new(),
         env: BTreeMap::new(),
     }
+}
+
+/// The verdict for a deployment whose KV lies in host memory on purpose.
+pub fn judged_on_host(record: &TransferRecord) -> Verdict {
+    let intent = Intent {
+        host_memory: true,
+        ..Intent::default()
+    };
+    judge(record, &intent)
 }

@@ -1,6 +1,6 @@
 //! Transfers between containers over the Kubernetes API.
 
-use super::{Arguments, Collected, Moved, PairFacts, Snapshot, learn, one_pair};
+use super::{Arguments, Collected, HowArguments, Moved, PairFacts, Snapshot, learn, one_pair};
 use crate::catalogue;
 use crate::cli::node::stop_on_interrupt;
 use crate::cli::progress::Bar;
@@ -77,8 +77,20 @@ async fn transfers(arguments: &Arguments, end: Instant, stop: &Stop) -> Moved {
         collect::pods::probe(&cluster, wanted, container, schedule, stop.clone(), done).await;
     bar.finish();
     let (pairs, of) = if arguments.transfer {
-        let all = (&cluster, &mut snapshots[..], &sides);
-        moved(arguments, all, &mut collected, end, stop).await
+        let moves = Moves {
+            how: &arguments.how,
+            own: arguments.own,
+            sample: arguments.sample.map(NonZeroUsize::get),
+            parallel: targets.parallel.get(),
+            end,
+            stop,
+        };
+        let (made, errors) = moved(&moves, &cluster, &mut snapshots, &sides).await;
+        // That there is nobody to transfer with was said when nobody was found.
+        if collected.errors.is_empty() {
+            collected.errors.extend(errors);
+        }
+        made
     } else {
         (Vec::new(), 0)
     };
@@ -109,9 +121,9 @@ async fn access(arguments: &Arguments, cluster: &Cluster, namespace: &str) -> Ve
 
 /// Positions of the ends among the snapshots: targets (prefill) and initiators (decode).
 #[derive(Default)]
-struct Sides {
-    targets: Vec<usize>,
-    initiators: Vec<usize>,
+pub(in crate::cli) struct Sides {
+    pub(in crate::cli) targets: Vec<usize>,
+    pub(in crate::cli) initiators: Vec<usize>,
 }
 
 async fn wanted(
@@ -178,14 +190,32 @@ async fn wanted(
     (all, sides, errors)
 }
 
-/// Makes the transfers, until the time is over or somebody asks for the end.
-async fn moved(
-    arguments: &Arguments,
-    (cluster, snapshots, sides): (&Cluster, &mut [Snapshot], &Sides),
-    collected: &mut Collected,
-    end: Instant,
-    stop: &Stop,
-) -> (Vec<PairFacts>, usize) {
+/// Transfers that are to be made.
+pub(in crate::cli) struct Moves<'a> {
+    /// How.
+    pub(in crate::cli) how: &'a HowArguments,
+    /// Both ends are one container.
+    pub(in crate::cli) own: bool,
+    /// So many of all pairs, or all.
+    pub(in crate::cli) sample: Option<usize>,
+    /// So many at the same time.
+    pub(in crate::cli) parallel: usize,
+    /// Until then.
+    pub(in crate::cli) end: Instant,
+    /// Until somebody asks for the end.
+    pub(in crate::cli) stop: &'a Stop,
+}
+
+/// Makes the transfers, until the time is over or somebody asks for the end. What was made of all that there are, and what
+/// kept the others from being made; what the agents loaded is added to the snapshots.
+pub(in crate::cli) async fn moved(
+    moves: &Moves<'_>,
+    cluster: &Cluster,
+    snapshots: &mut [Snapshot],
+    sides: &Sides,
+) -> ((Vec<PairFacts>, usize), Vec<InputError>) {
+    let Moves { end, stop, .. } = *moves;
+    let mut errors = Vec::new();
     let ends: Arc<Vec<(Pod, Snapshot)>> = Arc::new(
         snapshots
             .iter()
@@ -199,19 +229,19 @@ async fn moved(
             () = tokio::time::sleep_until(end.into()) => Halt::Deadline,
         }
     };
-    let choice = arguments.choice();
+    let choice = moves.how.choice(moves.own);
     if let ([target], [initiator]) = (sides.targets.as_slice(), sides.initiators.as_slice()) {
         let (Some((a, x)), Some((b, y))) = (ends.get(*target), ends.get(*initiator)) else {
-            return (Vec::new(), 0);
+            return ((Vec::new(), 0), errors);
         };
         if !go_on() {
-            return (Vec::new(), 1);
+            return ((Vec::new(), 1), errors);
         }
         let made = one_pair(&choice, (a, x), (b, y), halt(stop.clone())).await;
         for (end, software) in [*target, *initiator].into_iter().zip(made.software) {
             learn(&mut snapshots[end], software);
         }
-        return (vec![made.facts], 1);
+        return ((vec![made.facts], 1), errors);
     }
     let names = |side: &[usize]| {
         side.iter()
@@ -228,18 +258,16 @@ async fn moved(
     let plan = match Plan::new(
         &names(&sides.targets),
         &names(&sides.initiators),
-        arguments.sample.map(NonZeroUsize::get),
+        moves.sample,
         1,
     ) {
         Ok(plan) => plan,
         Err(error) => {
-            if collected.errors.is_empty() && arguments.pods.is_some() {
-                collected.errors.push(InputError {
-                    object: "--pods".to_owned(),
-                    message: error.to_string(),
-                });
-            }
-            return (Vec::new(), 0);
+            errors.push(InputError {
+                object: "transfer".to_owned(),
+                message: error.to_string(),
+            });
+            return ((Vec::new(), 0), errors);
         }
     };
     let (targets, initiators) = (sides.targets.clone(), sides.initiators.clone());
@@ -252,7 +280,7 @@ async fn moved(
             one_pair(&choice, (a, x), (b, y), halt).await
         }
     };
-    let parallel = arguments.targets.parallel.get();
+    let parallel = moves.parallel;
     let progress = |p: Progress| bar.left(p.done, p.left);
     let results = run_rounds(&plan, parallel, go_on, transfer, progress).await;
     bar.finish();
@@ -266,7 +294,7 @@ async fn moved(
                 }
                 facts.push(made.facts);
             }
-            Outcome::Broken(why) => collected.errors.push(InputError {
+            Outcome::Broken(why) => errors.push(InputError {
                 object: format!(
                     "transfer {} -> {}",
                     snapshots[initiator].place.pod, snapshots[target].place.pod
@@ -278,7 +306,7 @@ async fn moved(
             }),
         }
     }
-    (facts, plan.of)
+    ((facts, plan.of), errors)
 }
 
 fn place(cluster: &Cluster, snapshot: &Snapshot) -> Pod {
