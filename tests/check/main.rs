@@ -9,6 +9,13 @@
 mod fake;
 #[path = "../support/root.rs"]
 mod root;
+#[expect(dead_code, reason = "only a part of it is needed here")]
+#[path = "../support/run.rs"]
+mod run;
+#[path = "../support/skip.rs"]
+mod skip;
+#[path = "../support/standin.rs"]
+mod standin;
 
 mod baseline;
 mod budget;
@@ -17,25 +24,13 @@ mod environment;
 mod faults;
 mod fleet;
 mod nodes;
+mod transfers;
 
 use fake::cluster::FakeCluster;
+use run::Run;
 use serde_json::Value;
-use std::process::Stdio;
-use tokio::process::Command;
-
-/// One run of the binary.
-struct Run {
-    code: Option<i32>,
-    stdout: String,
-    stderr: String,
-}
 
 impl Run {
-    fn report(&self) -> Value {
-        serde_json::from_str(&self.stdout)
-            .unwrap_or_else(|e| panic!("{e}: {}\n{}", self.stdout, self.stderr))
-    }
-
     /// Ids of `fix_first`, in order.
     fn fixes(&self) -> Vec<String> {
         let report = self.report();
@@ -71,22 +66,9 @@ impl Run {
 }
 
 async fn run(args: &[&str]) -> Run {
-    let output = Command::new(env!("CARGO_BIN_EXE_dynamo-interconnect-check"))
-        .env_remove("KUBECONFIG")
-        .env_remove("KUBERNETES_SERVICE_HOST")
-        .env_remove("CLICOLOR_FORCE")
-        .arg("check")
-        .args(args)
-        .stdin(Stdio::null())
-        .kill_on_drop(true)
-        .output()
-        .await
-        .unwrap();
-    Run {
-        code: output.status.code(),
-        stdout: String::from_utf8(output.stdout).unwrap(),
-        stderr: String::from_utf8(output.stderr).unwrap(),
-    }
+    let mut command = run::command("check");
+    command.args(args);
+    run::run(command).await
 }
 
 /// The binary against this cluster.
