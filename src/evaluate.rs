@@ -195,6 +195,14 @@ pub fn evaluate(command: &'static str, mut bundle: Bundle, beside: Beside) -> Re
     }
     let described = Described::read(&record, recipe);
     described.assign(&mut bundle.snapshots);
+    if budget.is_some() && described.workload().is_some_and(|w| !w.disaggregated) {
+        bundle.notes.push(Note {
+            object: "--isl".to_owned(),
+            message:
+                "no KV moves between the workers of this deployment, so there is no time to compute"
+                    .to_owned(),
+        });
+    }
     let budget = budget
         .zip(described.workload())
         .filter(|(_, workload)| workload.disaggregated)

@@ -140,3 +140,31 @@ async fn a_file_that_is_no_report_is_named_and_the_rest_is_judged() {
         assert_eq!(run.report()["workloads"][0]["name"], "g", "{name}");
     }
 }
+
+#[tokio::test]
+async fn a_lane_that_became_slow_is_said_with_its_share() {
+    let dir = tempfile::TempDir::new().unwrap();
+    let (builder, _trees) = healthy("g").into(cluster());
+    let fake = builder.start().await;
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (saved, good) = (path("run"), path("good.json"));
+    on(&fake, &["--save", &saved]).await;
+    let with = async |read: f64| {
+        crate::with_transfers(&saved, &[("decode-1", read, "ok")]);
+        crate::run(&["--from", &saved, "--baseline", &good]).await
+    };
+    std::fs::write(&good, with(46.0).await.stdout).unwrap();
+    // The tenth part more or less is no change.
+    assert_eq!(changes(&with(42.0).await.report()), Vec::<String>::new());
+    let slow = with(40.0).await.report();
+    assert_eq!(
+        changes(&slow),
+        ["decode -> prefill slowest READ: 46.0 GB/s -> 40.0 GB/s (-13 %)"]
+    );
+    assert!(
+        slow["changes"]["speed_threshold"]
+            .as_str()
+            .unwrap()
+            .starts_with("10 %")
+    );
+}

@@ -1,7 +1,7 @@
 //! `--isl`: how long the KV of a prompt travels, and what is said where that is not known.
 
 use crate::fleet::{Fleet, cluster, healthy};
-use crate::on;
+use crate::{on, with_transfers};
 use serde_json::{Value, json};
 
 fn serving(model: &str) -> Fleet {
@@ -88,4 +88,56 @@ async fn nobody_asks_and_nothing_is_said() {
     let fake = builder.start().await;
     assert_eq!(on(&fake, &["g"]).await.report()["kv_budget"], Value::Null);
     assert_eq!(on(&fake, &["g", "--ttft-slo", "5"]).await.code, Some(2));
+}
+
+#[tokio::test]
+async fn a_measured_lane_that_takes_too_long_is_a_fail() {
+    let (builder, _trees) = serving("Qwen/Qwen3-32B").pods_into(cluster());
+    let fake = builder.start().await;
+    let dir = tempfile::TempDir::new().unwrap();
+    let saved = dir.path().join("run");
+    let saved = saved.to_str().unwrap();
+    on(&fake, &["g", "--save", saved]).await;
+    with_transfers(
+        saved,
+        &[("decode-1", 46.0, "ok"), ("decode-1", 0.5, "fail")],
+    );
+    let run = crate::run(&["--from", saved, "--isl", "8000", "--ttft-slo", "500"]).await;
+    let budget = run.report()["kv_budget"].clone();
+    // 2.1 GB in 8 parts over 0.5 GB/s.
+    assert_eq!(budget["slowest"]["added_ms"], 524.288, "{budget}");
+    assert_eq!(
+        (&budget["slowest"]["measured"], &budget["fastest"]["gbytes"]),
+        (&json!(true), &json!(46.0))
+    );
+    let complaints = run.complaints().join("\n");
+    assert!(
+        complaints.contains("fail DEP060 on g: the KV of 8000 tokens takes 524 ms"),
+        "{complaints}"
+    );
+    let run = crate::run(&["--from", saved, "--isl", "8000", "--ttft-slo", "600"]).await;
+    let report = run.report();
+    let all = report["checks"].as_array().unwrap();
+    assert_eq!(
+        all.iter().find(|c| c["id"] == "DEP060").unwrap()["status"],
+        "ok"
+    );
+}
+
+#[tokio::test]
+async fn where_no_kv_moves_there_is_no_time_to_compute() {
+    let (builder, _trees) = Fleet::new("g")
+        .worker("worker", &[], |pod| pod)
+        .pods_into(cluster());
+    let fake = builder.start().await;
+    let report = on(&fake, &["g", "--isl", "8000", "--ttft-slo", "1"])
+        .await
+        .report();
+    assert_eq!(report["kv_budget"], Value::Null);
+    assert!(
+        report["notes"]
+            .to_string()
+            .contains("no KV moves between the workers"),
+        "{report}"
+    );
 }

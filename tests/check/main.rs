@@ -78,3 +78,19 @@ async fn on(fake: &FakeCluster, args: &[&str]) -> Run {
     all.extend(args);
     run(&all).await
 }
+
+/// Puts transfers from prefill-0 with this READ bandwidth into a recording.
+fn with_transfers(saved: &str, transfers: &[(&str, f64, &str)]) {
+    let path = std::path::Path::new(saved).join("bundle.json");
+    let mut bundle: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    let transfer = |(initiator, read, status): &(&str, f64, &str)| {
+        serde_json::json!({
+            "initiator": initiator, "target": "prefill-0", "namespace": "llm", "status": status, "detail": "d", "fix": null,
+            "proven": *status == "ok", "wrong_bytes": false, "reason": null, "lane": "rc_mlx5/mlx5_0:1 zero-copy",
+            "write_gbytes": 46.0, "read_gbytes": read, "of_line_rate": null, "memory": "gpu", "steps": [], "caveats": [],
+            "evidence": [],
+        })
+    };
+    bundle["deployment"]["transfers"] = transfers.iter().map(transfer).collect();
+    std::fs::write(&path, bundle.to_string()).unwrap();
+}

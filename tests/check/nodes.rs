@@ -207,3 +207,22 @@ async fn a_rack_in_which_one_role_joined_is_half_a_domain() {
         json!({"node-1": "Ready"})
     );
 }
+
+#[tokio::test]
+async fn a_recording_holds_the_nodes_and_says_the_same() {
+    let dir = tempfile::TempDir::new().unwrap();
+    let saved = dir.path().join("run");
+    let saved = saved.to_str().unwrap();
+    let (builder, _trees) = healthy("g").into(node(cluster(), "node-0", gpus(Some("8")), labels()));
+    let fake = builder.start().await;
+    let live = on(&fake, &["--nodes", "--save", saved]).await.report();
+    let text = std::fs::read_to_string(std::path::Path::new(saved).join("bundle.json")).unwrap();
+    assert!(!text.contains("c4n4ry"));
+    let replayed = crate::run(&["--from", saved]).await.report();
+    assert_eq!(replayed["nodes"], live["nodes"]);
+    // A recording may come from anybody.
+    let hostile = text.replace("NVIDIA-H100", "x\\u001b[2Jy");
+    std::fs::write(std::path::Path::new(saved).join("bundle.json"), hostile).unwrap();
+    let replayed = crate::run(&["--from", saved]).await.report();
+    assert_eq!(replayed["nodes"]["nodes"][0]["product"], "x\\u{1b}[2Jy");
+}
