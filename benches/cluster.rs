@@ -143,6 +143,7 @@ async fn measure_node(pods: usize) {
         snapshots,
         errors: vec![],
         notes: vec![],
+        deployment: None,
     };
     let folder = tempfile::tempdir().unwrap();
     for name in ["directory", "file.tar.zst"] {
