@@ -10,10 +10,11 @@ use crate::facts::pair::PairFacts;
 use crate::hosting;
 use crate::manifest::workload::Workload;
 use crate::manifest::{self, Inventory, Text, view};
-use crate::report::{EvidenceSource, Finding, Note, Pairs, Report, Trust};
+use crate::report::{Evidence, Finding, Note, Pairs, Report, Trust};
 use crate::snapshot::{Bundle, Deployment, Origin, Snapshot};
-use crate::source::SourceFile;
-use crate::target::{Target, TargetKind};
+use crate::source::{SourceFile, Spot};
+use crate::target::Target;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The inventories of one deployment.
@@ -112,30 +113,34 @@ fn one(record: &Deployment, mut inventory: Inventory) -> Option<Inventory> {
     (inventory.workloads.len() == 1).then_some(inventory)
 }
 
-/// What is wrong with a worker is mended in the file that says so: where there is a recipe, evidence points into it.
-fn relocate(findings: &mut [Finding], recipe: &Workload) {
-    for finding in findings {
-        let of_worker = finding.target.kind == TargetKind::Worker;
-        let Some(worker) = recipe
-            .workers
-            .iter()
-            .find(|w| of_worker && w.name == finding.target.name)
-        else {
+/// What is wrong is mended in the file that says so: where there is a recipe, evidence points into it and no more into what
+/// this tool wrote down of the pods.
+fn relocate(findings: &mut [Finding], running: &Workload, recipe: &Workload) {
+    let at = |spot: &Spot| (spot.line, spot.column);
+    let mut spots: BTreeMap<(u32, u32), &Spot> = BTreeMap::new();
+    for worker in &running.workers {
+        let Some(meant) = recipe.workers.iter().find(|w| w.name == worker.name) else {
             continue;
         };
-        let variable = finding
-            .name
-            .strip_prefix("env:")
-            .and_then(|name| worker.env.get(name));
-        let spot = match variable {
-            Some(entry) => &entry.spot,
-            None if finding.id.starts_with("K8S") => &worker.resources_spot,
-            None => continue,
-        };
-        for evidence in &mut finding.evidence {
-            if evidence.source == EvidenceSource::Manifest {
-                *evidence = spot.evidence();
-            }
+        spots.insert(at(&worker.spot), &meant.spot);
+        spots.insert(at(&worker.resources_spot), &meant.resources_spot);
+        if let (Some(is), Some(meant)) = (&worker.shm_spot, &meant.shm_spot) {
+            spots.insert(at(is), meant);
+        }
+        for (name, entry) in &worker.env {
+            let meant = meant.env.get(name).map_or(&meant.spot, |e| &e.spot);
+            spots.insert(at(&entry.spot), meant);
+        }
+    }
+    let path = &running.source.file.path;
+    let of_running = |e: &Evidence| e.path.as_ref() == Some(path);
+    for evidence in findings.iter_mut().flat_map(|f| &mut f.evidence) {
+        let place = evidence.line.zip(evidence.column);
+        if let Some(spot) = place
+            .and_then(|place| spots.get(&place))
+            .filter(|_| of_running(evidence))
+        {
+            *evidence = spot.evidence();
         }
     }
 }
@@ -218,8 +223,11 @@ pub fn evaluate(command: &'static str, mut bundle: Bundle, beside: Beside) -> Re
         }),
     };
     let mut findings = checks::run_on(&subject);
-    if let Some(recipe) = described.recipe.as_ref().and_then(only) {
-        relocate(&mut findings, recipe);
+    if let (Some(running), Some(recipe)) = (
+        described.workload(),
+        described.recipe.as_ref().and_then(only),
+    ) {
+        relocate(&mut findings, running, recipe);
     }
     let workloads = described
         .workload()

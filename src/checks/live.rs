@@ -68,6 +68,8 @@ fn version(found: &Found) -> Option<Version> {
 pub(super) fn open_contexts(facts: &Facts, context: &Context) -> Vec<Context> {
     let why = match facts.rdma.own_ports() {
         Ok(ports) if ports.iter().all(|(_, port)| port.state.is_some()) => return vec![],
+        // The context leaves the ports of pasted outputs out.
+        Ok(_) if facts.rdma.judges_all() => return vec![],
         // The context takes them for ACTIVE.
         Ok(ports) => {
             return vec![Context {

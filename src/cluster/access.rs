@@ -65,6 +65,13 @@ pub const LIST_GRAPHS: Need = Need {
     resource: "dynamographdeployments",
     because: "to find the deployments of the namespace (check)",
 };
+/// Read what the pods take their settings from.
+pub const GET_CONFIG_MAPS: Need = Need {
+    group: "",
+    verb: "get",
+    resource: "configmaps",
+    because: "to read the settings that pods take from ConfigMaps (check); Secrets are never read",
+};
 /// See whether the NVLink domains of the deployment are ready.
 pub const LIST_DOMAINS: Need = Need {
     group: "resource.nvidia.com",
@@ -73,12 +80,13 @@ pub const LIST_DOMAINS: Need = Need {
     because: "to see whether NVLink domains are ready (check --nodes)",
 };
 /// Everything within the namespace.
-pub const IN_NAMESPACE: [Need; 6] = [
+pub const IN_NAMESPACE: [Need; 7] = [
     GET_PODS,
     LIST_PODS,
     GET_EXEC,
     CREATE_EXEC,
     LIST_GRAPHS,
+    GET_CONFIG_MAPS,
     LIST_DOMAINS,
 ];
 
