@@ -68,6 +68,44 @@ pub(super) fn ends<'a, K: Ord>(
     settle(drafts, unseen, first.map(|(left, right)| fine(left, right)))
 }
 
+/// Holds the containers of each component against each other; `judge` sees each class that is not the `usual` one.
+pub(super) fn replicas<'a, K: Ord>(
+    scope: &DeploymentScope<'a>,
+    key: impl Fn(&Container<'_>) -> Result<K, Skip>,
+    usual: impl Fn(&BTreeMap<K, Equals<'a>>) -> usize,
+    judge: impl Fn(Side<'_, 'a, K>, Side<'_, 'a, K>) -> Vec<Draft>,
+    fine: Draft,
+) -> Outcome {
+    let mut components: BTreeMap<&str, Equals<'a>> = BTreeMap::new();
+    for container in &scope.containers {
+        components
+            .entry(component(container))
+            .or_default()
+            .push(container);
+    }
+    components.retain(|_, all| all.len() > 1);
+    let (mut drafts, mut unseen, mut compared) = (Vec::new(), None, false);
+    for all in components.into_values() {
+        let classes = classes(all, &key);
+        unseen = unseen.or(classes.unseen);
+        let most = usual(&classes.known);
+        let Some(usual) = classes.known.iter().nth(most) else {
+            continue;
+        };
+        compared = true;
+        let others = classes.known.iter().enumerate().filter(|(n, _)| *n != most);
+        drafts.extend(others.flat_map(|(_, other)| judge(usual, other)));
+    }
+    settle(drafts, unseen, compared.then_some(fine))
+}
+
+/// The largest class.
+pub(super) fn most_common<K>(known: &BTreeMap<K, Equals<'_>>) -> usize {
+    let largest = known.values().map(Vec::len).max();
+    let at = known.values().position(|all| Some(all.len()) == largest);
+    at.unwrap_or_default()
+}
+
 /// What was found; else what was not seen; else that all is well; else the question did not arise.
 pub(super) fn settle(mut drafts: Vec<Draft>, unseen: Option<Skip>, fine: Option<Draft>) -> Outcome {
     /// Differences of one kind that are told one by one.
@@ -90,6 +128,15 @@ pub(super) fn settle(mut drafts: Vec<Draft>, unseen: Option<Skip>, fine: Option<
         (true, None, Some(fine)) => Ok(vec![fine]),
         (true, None, None) => Err(Skip::not_applicable()),
     }
+}
+
+/// Component of a container: by the API, else its role.
+pub(super) fn component<'c>(container: &'c Container<'_>) -> &'c str {
+    let named = container.facts.pod.known();
+    let named = named.and_then(|pod| pod.component.as_deref());
+    named
+        .or(container.place.role.as_deref())
+        .unwrap_or_default()
 }
 
 /// Pods by name, the first few of many.

@@ -541,6 +541,21 @@ impl Fleet {
         })
     }
 
+    /// A pod that could not be looked into: everything but what the API says of it is missing.
+    pub(crate) fn unreached(mut self, position: usize, reason: SkipReason, detail: &str) -> Self {
+        if let Some(snapshot) = self.snapshots.get_mut(position) {
+            snapshot.answers.retain(|id, _| id == ask::POD_SPEC.id);
+            let missing = Answer::Missing {
+                reason,
+                detail: detail.to_owned(),
+            };
+            for ask in ask::ALL.iter().copied().chain([&ask::TARGET]) {
+                snapshot.answers.insert(ask.id.to_owned(), missing.clone());
+            }
+        }
+        self
+    }
+
     /// What to fix first.
     pub(crate) fn fix_first(&self) -> Vec<crate::report::Fix> {
         let workloads = self
