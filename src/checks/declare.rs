@@ -3,9 +3,11 @@
 use crate::checks::{Container, DeploymentScope, WorkerScope, WorkloadScope};
 use crate::facts::pair::PairFacts;
 use crate::manifest::Inventory;
+use crate::manifest::workload::Worker;
 use crate::observed::Skip;
 
 use crate::report::{Evidence, KvPath, SkipReason, Status};
+use crate::snapshot::Place;
 
 /// A finding before the runner adds id, target and order.
 #[derive(Debug, Clone)]
@@ -34,6 +36,24 @@ pub struct Draft {
     pub follows: Vec<String>,
     /// Pasted outputs that would answer what was skipped.
     pub inputs: Vec<&'static str>,
+    /// What it is about, where a check looks at many.
+    pub about: Option<About>,
+}
+
+/// A part of what a check looks at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum About {
+    /// One container.
+    Pod(Place),
+    /// One worker of the workload.
+    Worker {
+        /// Its position among the workers.
+        position: usize,
+        /// Its name.
+        name: String,
+        /// The word for its role.
+        role: &'static str,
+    },
 }
 
 impl Draft {
@@ -53,6 +73,7 @@ impl Draft {
             minor: false,
             follows: Vec::new(),
             inputs: Vec::new(),
+            about: None,
         }
     }
 
@@ -119,6 +140,23 @@ impl Draft {
     /// Stands beneath a finding of this name, where there is one.
     pub fn follows(mut self, name: impl Into<String>) -> Self {
         self.follows.push(name.into());
+        self
+    }
+
+    /// Says which container it is about.
+    pub fn about(mut self, place: &Place) -> Self {
+        self.about = Some(About::Pod(place.clone()));
+        self
+    }
+
+    /// Says which worker it is about, with all its pods.
+    pub fn about_worker(mut self, position: usize, worker: &Worker) -> Self {
+        let (name, role) = (worker.name.clone(), worker.role.word());
+        self.about = Some(About::Worker {
+            position,
+            name,
+            role,
+        });
         self
     }
 

@@ -3,6 +3,7 @@
 //! Adding a check is two edits: its own file, and one word in the table below. Everything else (documentation,
 //! `explain`, the schema's list of ids) is derived from the table.
 
+mod compare;
 pub mod declare;
 pub(crate) mod live;
 mod roce;
@@ -19,7 +20,7 @@ use crate::report::{Finding, SkipReason, Status};
 use crate::snapshot::Snapshot;
 use crate::source::Spot;
 use crate::target::{Target, TargetKind};
-use declare::{Check, Draft, Outcome, Run};
+use declare::{About, Check, Draft, Outcome, Run};
 pub use scope::{
     Container, DeploymentScope, WorkerScope, WorkloadScope, container_place, pod_place,
 };
@@ -36,7 +37,32 @@ macro_rules! checks {
 // The order is the order of harm: what takes the path away comes before what slows it down.
 checks! {
     node::{ target },
-    deployment::{ role_missing, no_node_fits, compute_domain_not_ready, kv_budget_over_slo },
+    deployment::{
+        role_missing,
+        written_differs,
+        node_resources,
+        no_node_fits,
+        worker_not_ready,
+        no_common_transport,
+        kv_connector_differs,
+        link_layer_differs,
+        fabrics_differ,
+        nvlink_domains_differ,
+        imex_on_one_side,
+        compute_domain_not_ready,
+        efa_ends_share_node,
+        advertised_address,
+        kv_layout_differs,
+        mtu_differs_between_nodes,
+        kv_budget_over_slo,
+        versions_differ,
+        replicas_differ,
+        replica_weaker,
+        rails_crossed,
+        namespaces_split,
+        zones_differ,
+        templates_mixed,
+    },
     transfer::{ kv_transfer },
     rdma::{ device_not_granted, ib_devices, ib_link, ibv_devinfo, port_not_ready, port_without_link, rate_degraded, subnet_manager_missing, roce_address_missing, gid_index_unusable, selected_nic_unusable, nic_far_from_gpu, mixed_fabrics, software_rdma, mtu_differs, port_errors, pcie_limits_nic, kernel_log_faults, pasted_outputs_differ },
     gpu::{
@@ -302,7 +328,15 @@ fn finish(
         name: draft.name.unwrap_or_else(|| check.name.to_owned()),
         status: draft.status,
         detail: draft.detail,
-        target: target.clone(),
+        target: match &draft.about {
+            Some(About::Pod(place)) => Target::pod(place, target.ordinal),
+            Some(About::Worker {
+                position,
+                name,
+                role,
+            }) => target.worker(*position, name, *role),
+            None => target.clone(),
+        },
         kv_path: draft.kv_path.unwrap_or(check.kv_path),
         evidence,
         fix: draft.fix,

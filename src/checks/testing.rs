@@ -502,6 +502,12 @@ impl Fleet {
 
     /// The findings of one check.
     pub(crate) fn findings(&self, name: &str) -> Vec<Finding> {
+        let mut findings = self.all();
+        findings.retain(|f| f.name == name);
+        findings
+    }
+
+    fn running(&self) -> manifest::Inventory {
         let groups: String = self
             .bodies
             .iter()
@@ -517,9 +523,13 @@ impl Fleet {
         let text = format!(
             "apiVersion: nvidia.com/v1beta1\nkind: Pods\nmetadata: {{name: g}}\ngroups:\n{groups}"
         );
-        let inventory = read(&text);
+        read(&text)
+    }
+
+    fn all(&self) -> Vec<Finding> {
+        let inventory = self.running();
         let written = self.written.as_deref().map(read);
-        let mut findings = super::run_on(&super::Subject {
+        super::run_on(&super::Subject {
             inventory: &inventory,
             snapshots: &self.snapshots,
             pairs: &[],
@@ -528,9 +538,33 @@ impl Fleet {
                 record: &self.record,
                 budget: self.budget.as_ref(),
             }),
-        });
-        findings.retain(|f| f.name == name);
-        findings
+        })
+    }
+
+    /// A pod that could not be looked into: everything but what the API says of it is missing.
+    pub(crate) fn unreached(mut self, position: usize, reason: SkipReason, detail: &str) -> Self {
+        if let Some(snapshot) = self.snapshots.get_mut(position) {
+            snapshot.answers.retain(|id, _| id == ask::POD_SPEC.id);
+            let missing = Answer::Missing {
+                reason,
+                detail: detail.to_owned(),
+            };
+            for ask in ask::ALL.iter().copied().chain([&ask::TARGET]) {
+                snapshot.answers.insert(ask.id.to_owned(), missing.clone());
+            }
+        }
+        self
+    }
+
+    /// What to fix first.
+    pub(crate) fn fix_first(&self) -> Vec<crate::report::Fix> {
+        let workloads = self
+            .running()
+            .workloads
+            .iter()
+            .map(|w| view::workload(w, 1))
+            .collect();
+        Report::new("check", workloads, self.all(), vec![], vec![]).fix_first
     }
 
     /// The statuses of one check.

@@ -191,6 +191,11 @@ fn connector(kv: &mut KvTransfer, json: &Value) {
     let Some(extra) = json.get("kv_connector_extra_config") else {
         return;
     };
+    let switch = extra.get("enable_cross_layers_blocks");
+    kv.cross_layers = switch.and_then(|v| match v {
+        Value::String(text) => text.to_ascii_lowercase().parse().ok(),
+        other => other.as_bool(),
+    });
     for backend in extra
         .get("backends")
         .and_then(Value::as_array)

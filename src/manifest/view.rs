@@ -84,6 +84,8 @@ fn kv_transfer(worker: &Worker) -> Map<String, Value> {
         buffer_device,
         backend,
         unresolved,
+        // Compared, and no part of the public form.
+        cross_layers: _,
     } = &worker.kv_transfer;
     let mut out = Map::new();
     let mut put = |key: &str, value: &Option<String>| {

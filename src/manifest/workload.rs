@@ -143,6 +143,8 @@ pub struct KvTransfer {
     pub backends: Vec<String>,
     /// vLLM `kv_buffer_device`.
     pub buffer_device: Option<String>,
+    /// vLLM `kv_connector_extra_config.enable_cross_layers_blocks`.
+    pub cross_layers: Option<bool>,
     /// SGLang `--disaggregation-transfer-backend`, TensorRT-LLM `cache_transceiver_config.backend`.
     pub backend: Option<String>,
     /// A flag or file that decides the backend could not be read: unresolved `$(VAR)`, ConfigMap not in the input.

@@ -57,9 +57,9 @@ pub(super) fn fix_first(checks: &[Finding]) -> Vec<Fix> {
         );
         if let Some(&at) = index.get(&key) {
             let fix = &mut fixes[at];
-            // The lines to paste often belong to the manifest side of a cause that was seen on a machine.
-            let on_machine = matches!(fix.target.kind, TargetKind::Pod);
-            if on_machine && fix.paste.is_none() && f.paste.is_some() {
+            // The lines to paste often belong to the manifest side of a cause that was seen on machines.
+            let seen = matches!(fix.target.kind, TargetKind::Pod | TargetKind::Workload);
+            if seen && fix.paste.is_none() && f.paste.is_some() {
                 fix.paste.clone_from(&f.paste);
                 fix.evidence.extend(f.evidence.iter().take(1).cloned());
             }

@@ -107,6 +107,10 @@ fn differs(
         .headline(format!("{name} differs between the ends of the KV path"))
         // Where the value itself is at fault, the difference goes away with it.
         .follows(format!("env:{name}"))
+        .follows(match name {
+            "UCX_TLS" => "no-common-transport",
+            _ => "",
+        })
         .with(evidence)
         .fix(format!(
             "give {name} the same value on both roles, or remove it from both"

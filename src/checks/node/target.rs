@@ -2,7 +2,7 @@ use crate::ask;
 use crate::check;
 use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
-use crate::observed::Skip;
+use crate::observed::{Observed, Skip};
 use crate::report::SkipReason;
 
 check! {
@@ -30,11 +30,16 @@ fn run(container: &Container<'_>) -> Outcome {
             ..
         }) => return Err(Skip::not_applicable()),
         Err(why) => {
-            return Ok(vec![
-                Draft::fail(why.detail)
-                    .headline(why.reason.words())
-                    .fix("remove what the detail names, then run again"),
-            ]);
+            let mut draft = Draft::fail(why.detail)
+                .headline(why.reason.words())
+                .fix("remove what the detail names, then run again");
+            // A pod that does not run is one fault, and its deployment says it.
+            if let Observed::Known(pod) = &container.facts.pod
+                && pod.ready == Some(false)
+            {
+                draft = draft.follows("worker-not-ready");
+            }
+            return Ok(vec![draft]);
         }
     };
     if said

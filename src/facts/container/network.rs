@@ -49,6 +49,8 @@ pub struct Addresses {
     pub all: BTreeSet<IpAddr>,
     /// Addresses by interface, where the source says which.
     pub by_interface: BTreeMap<String, BTreeSet<IpAddr>>,
+    /// Bits of an address that name its subnet, where the source says so.
+    pub prefixes: BTreeMap<IpAddr, u8>,
     /// The IPv6 addresses are among them.
     pub has_v6: bool,
     /// The source names the interface of every address.
@@ -88,6 +90,21 @@ impl Network {
             .map(|(name, _)| name.clone());
         Ok(usable.collect())
     }
+}
+
+/// The subnet of an address: `10.0.0.0/24`. None where the number of bits makes no sense.
+pub fn subnet(address: IpAddr, bits: u8) -> Option<String> {
+    let network = match address {
+        IpAddr::V4(v4) => {
+            let mask = u32::MAX.checked_shl(32u32.checked_sub(bits.into())?);
+            IpAddr::V4(Ipv4Addr::from(u32::from(v4) & mask.unwrap_or(0)))
+        }
+        IpAddr::V6(v6) => {
+            let mask = u128::MAX.checked_shl(128u32.checked_sub(bits.into())?);
+            IpAddr::V6(Ipv6Addr::from(u128::from(v6) & mask.unwrap_or(0)))
+        }
+    };
+    Some(format!("{network}/{bits}"))
 }
 
 /// An address that reaches only its own link.
@@ -157,10 +174,13 @@ fn ip_addr(text: &str) -> Addresses {
             if word != "inet" && word != "inet6" {
                 continue;
             }
-            let address = words
-                .next()
-                .and_then(|a| a.split('/').next()?.parse::<IpAddr>().ok());
+            let (address, bits) = match words.next().map(|a| a.split_once('/').unwrap_or((a, ""))) {
+                Some((address, bits)) => (address.parse::<IpAddr>().ok(), small(bits)),
+                None => (None, None),
+            };
             if let Some(address) = address {
+                let bits = bits.and_then(|bits| u8::try_from(bits).ok());
+                addresses.prefixes.extend(bits.map(|bits| (address, bits)));
                 addresses.all.insert(address);
                 let own = addresses.by_interface.entry(interface.clone());
                 own.or_default().insert(address);
@@ -220,6 +240,13 @@ mod tests {
         let seen = network.addresses.get().unwrap();
         assert!(seen.all.contains(&"10.77.0.1".parse().unwrap()));
         assert_eq!(seen.by_interface["eth0"].len(), 2);
+        let own = "10.77.0.1".parse().unwrap();
+        assert_eq!(
+            subnet(own, seen.prefixes[&own]).as_deref(),
+            Some("10.77.0.0/24")
+        );
+        assert_eq!(subnet(own, 0).as_deref(), Some("0.0.0.0/0"));
+        assert_eq!(subnet(own, 33), None);
 
         let fib = "           |-- 10.77.0.1\n              /32 host LOCAL\n--\n           |-- 127.0.0.1\n              /32 host LOCAL\n";
         let inet6 = "fe800000000000005450ccfffe8e4652 03 40 20 80     eth0\n";

@@ -1,0 +1,158 @@
+use crate::ask;
+use crate::check;
+use crate::checks::compare::{allows_nvlink, both, ends, has_mnnvl, names};
+use crate::checks::declare::{Draft, Outcome};
+use crate::checks::{Container, DeploymentScope};
+use crate::judge::context::Tri;
+use crate::observed::Skip;
+use crate::report::SkipReason;
+
+check! {
+    /// Prefill and decode share a node and cannot share its NVLink.
+    ///
+    /// ## Why it matters
+    /// Handles of CUDA IPC do not cross PID and IPC namespaces, and every pod has its own unless it takes the node's. Without
+    /// handles of a multi-node fabric (IMEX) KV between two pods of one node goes through the network adapter and back, or,
+    /// where UCX counts on `cuda_ipc`, by messages over TCP.
+    ///
+    /// ## Fix
+    /// Place the roles on different nodes, or give both pods the node's namespaces (`hostPID`, `hostIPC`) and all its GPUs; on
+    /// multi-node NVLink claim a ComputeDomain in both. A transfer (`--transfer`) tells what the pair uses.
+    ///
+    /// ## False alarms
+    /// A pair that goes through its adapter at full rate is slower than NVLink and not broken.
+    ///
+    /// ## Sources
+    /// vllm-project/vllm#55906; openucx/ucx#11512, #11513; ai-dynamo/dynamo#622, #1072, #6370.
+    "DEP019" "namespaces-split" on Deployment {
+        subsystem: Deployment, kv_path: Supporting, worst: Warn, causes: &[], since: "0.3.0",
+    }
+}
+
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct End {
+    node: String,
+    /// It has the node's PID and IPC namespaces.
+    joined: bool,
+    mnnvl: bool,
+    /// It has an adapter to fall back to.
+    rdma: bool,
+}
+
+fn run(scope: &DeploymentScope<'_>) -> Outcome {
+    let words = |end: &End| {
+        let own = if end.joined { "the node's" } else { "its own" };
+        format!("node {}, {own} namespaces", end.node)
+    };
+    ends(
+        scope,
+        end,
+        |(a, left), (b, right)| {
+            if a.node != b.node || a.joined && b.joined || a.mnnvl && b.mnnvl {
+                return None;
+            }
+            let detail = format!(
+                "{} and {} share node {} with PID and IPC namespaces of their own and no handles of a multi-node fabric, so \
+                 cuda_ipc does not join them: KV {}",
+                names(left),
+                names(right),
+                a.node,
+                if a.rdma && b.rdma {
+                    "goes through the network adapter"
+                } else {
+                    "travels over TCP"
+                }
+            );
+            Some(
+                Draft::warn(detail)
+                    .headline("prefill and decode share a node and cannot share its NVLink")
+                    .minor(a.rdma && b.rdma)
+                    .with([both(&ask::POD_SPEC, (left, &words(a)), (right, &words(b)))])
+                    .fix(
+                        "place the roles on different nodes, or give both pods hostPID and hostIPC and all GPUs of the node",
+                    ),
+            )
+        },
+        |(a, left), (b, right)| {
+            let detail = match a.node == b.node {
+                false => "the roles run on different nodes, where cuda_ipc is not needed",
+                true => "the roles share a node and may share its NVLink",
+            };
+            Draft::ok(detail).with([both(&ask::POD_SPEC, (left, &words(a)), (right, &words(b)))])
+        },
+    )
+}
+
+fn end(container: &Container<'_>) -> Result<End, Skip> {
+    container.require_gpu()?;
+    // Where NVLink is not wanted, or EFA has a rule of its own, the question does not arise.
+    if container.context.efa == Tri::Yes || !allows_nvlink(container)? {
+        return Err(Skip::not_applicable());
+    }
+    let pod = container.facts.pod.get()?;
+    let Some(node) = container.place.node.clone() else {
+        let detail = format!("the node of {} was not recorded", container.place.pod);
+        return Err(Skip::new(SkipReason::NotCollected, detail));
+    };
+    let ports = container.facts.rdma.usable_ports();
+    Ok(End {
+        node,
+        joined: pod.host_pid && pod.host_ipc,
+        mnnvl: has_mnnvl(container)?,
+        rdma: ports.is_ok_and(|ports| !ports.is_empty()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ask;
+    use crate::checks::deployment::nvlink_domains_differ::tests::{ONE, RDMA, rack};
+    use crate::checks::testing::{Answers, Fleet, changed};
+    use crate::report::Status::{Ok, Skipped, Warn};
+
+    const BOARD: &str = "00000000-0000-0000-0000-000000000000";
+
+    #[test]
+    fn table_of_statuses() {
+        let own = "host-ipc: false\nhost-pid: false\n";
+        let joined = "host-ipc: true\nhost-pid: true\n";
+        let with = |answers: Answers, spec: &str| changed(&answers, &[(&ask::POD_SPEC, spec)]);
+        let board = |spec: &str| with(rack(BOARD, RDMA, false), spec);
+        let off = with(rack(BOARD, "rc,cuda_copy", false), own);
+        let unread: Answers = board(own)
+            .into_iter()
+            .filter(|(a, _)| a.id != ask::POD_SPEC.id)
+            .collect();
+        for (what, answers, nodes, wanted) in [
+            ("apart", board(own), ["a", "b"], vec![Ok]),
+            ("together", board(own), ["a", "a"], vec![Warn]),
+            (
+                "with the node's namespaces",
+                board(joined),
+                ["a", "a"],
+                vec![Ok],
+            ),
+            (
+                "IPC alone",
+                board("host-ipc: true\nhost-pid: false\n"),
+                ["a", "a"],
+                vec![Warn],
+            ),
+            (
+                "with fabric handles",
+                with(rack(ONE, RDMA, true), own),
+                ["a", "a"],
+                vec![Ok],
+            ),
+            ("NVLink is not wanted", off, ["a", "a"], vec![]),
+            ("not read", unread, ["a", "a"], vec![Skipped]),
+        ] {
+            let pods = [
+                ("prefill", answers.as_slice()),
+                ("decode", answers.as_slice()),
+            ];
+            let fleet = Fleet::of(&pods).on(&nodes);
+            assert_eq!(fleet.statuses("namespaces-split"), wanted, "{what}");
+        }
+    }
+}
