@@ -3,6 +3,7 @@
 mod baseline;
 mod budget;
 mod environment;
+mod fleet;
 pub mod json;
 mod nodes;
 pub(crate) mod pairs;

@@ -2,6 +2,7 @@
 //!
 //! Words carry the status and colour only supports them, so the text can be pasted into a ticket.
 
+use super::fleet;
 use super::{baseline, budget, environment, nodes};
 use crate::ask;
 use crate::report::{Evidence, Finding, Fix, Report, SkipReason, Status, Trust, WorkloadReport};
@@ -116,7 +117,7 @@ fn workloads(out: &mut String, report: &Report, options: Options) {
             hidden += 1;
             continue;
         }
-        let _ = writeln!(out, "{}", one_workload(workload));
+        let _ = writeln!(out, "{}", one_workload(workload, report, options));
     }
     if hidden > 0 {
         let _ = writeln!(
@@ -129,7 +130,7 @@ fn workloads(out: &mut String, report: &Report, options: Options) {
     }
 }
 
-fn one_workload(w: &WorkloadReport) -> String {
+fn one_workload(w: &WorkloadReport, report: &Report, options: Options) -> String {
     let workers: Vec<String> = w
         .workers
         .iter()
@@ -157,13 +158,16 @@ fn one_workload(w: &WorkloadReport) -> String {
         })
         .collect();
     let name = styled(&w.name, Style::new().bold());
-    format!(
-        "{name}  {}  {}:{}\n    {}",
-        w.trust.word(),
-        w.source.path,
-        w.source.line,
-        workers.join("\n    ")
-    )
+    let trust = w.trust.word();
+    // A deployment in a cluster stands in no file: what it consists of says more.
+    let Some((first, second)) = fleet::lines(report) else {
+        let place = format!("{}:{}", w.source.path, w.source.line);
+        return format!("{name}  {trust}  {place}\n    {}", workers.join("\n    "));
+    };
+    let namespace = w.namespace.as_deref().unwrap_or_default();
+    let mut out = format!("{name}  {trust}  {first}, namespace {namespace}\n");
+    paragraph(&mut out, &second, "    ", options.width.clamp(40, WIDEST));
+    out + "    " + &workers.join("\n    ")
 }
 
 fn one_fix(out: &mut String, number: usize, fix: &Fix, report: &Report, width: usize) {
