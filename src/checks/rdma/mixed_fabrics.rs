@@ -3,6 +3,7 @@ use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
 use crate::facts::container::rdma::{Device, port_line};
 use crate::facts::hca::{LinkLayer, Port};
+use crate::facts::nvidia_smi_topo::Path;
 use crate::judge::selection::Selection;
 use crate::observed::Skip;
 use crate::report::SkipReason;
@@ -76,11 +77,13 @@ fn run(container: &Container<'_>) -> Outcome {
         let lines: Vec<String> = chosen.iter().map(|(d, p)| port_line(d, p)).collect();
         let seen = devices.evidence(lines.iter().map(String::as_str));
         let fix = format!("name the ports of one fabric in {variable}, those next to the GPUs");
-        drafts.push(
-            Draft::warn(format!("{what}, and {said}"))
-                .with([seen])
-                .fix(fix),
-        );
+        let mut draft = Draft::warn(format!("{what}, and {said}"))
+            .with([seen])
+            .fix(fix);
+        if variable == "UCX_NET_DEVICES" {
+            draft.paste = next_to_gpus(container, &chosen);
+        }
+        drafts.push(draft);
     }
     if drafts.is_empty() {
         let lines: Vec<String> = ports.iter().map(|(d, p)| port_line(d, p)).collect();
@@ -88,6 +91,34 @@ fn run(container: &Container<'_>) -> Outcome {
         drafts.push(Draft::ok("the ports that are used are of one kind and rate").with([seen]));
     }
     Ok(drafts)
+}
+
+/// The setting that leaves the ports behind the PCIe switches of the GPUs, where those are of one fabric.
+fn next_to_gpus(container: &Container<'_>, ports: &[&(&Device, &Port)]) -> Option<String> {
+    let matrix = container.facts.gpu.topology.known()?;
+    let near = |device: &str| {
+        let column = matrix.nics.iter().position(|nic| nic.label() == device);
+        column.is_some_and(|at| {
+            let mut paths = matrix.gpus.iter().filter_map(|gpu| *gpu.to_nics.get(at)?);
+            paths.any(|path| path <= Path::Pxb)
+        })
+    };
+    let near: Vec<_> = ports
+        .iter()
+        .copied()
+        .filter(|(device, _)| near(&device.hca.name))
+        .collect();
+    if near.is_empty() || mixture(&near, true).is_some() {
+        return None;
+    }
+    let names: Vec<String> = near
+        .iter()
+        .map(|(device, port)| format!("{}:{}", device.hca.name, port.number))
+        .collect();
+    Some(format!(
+        "# under env of the worker's container, in every role\n- name: UCX_NET_DEVICES\n  value: \"{}\"",
+        names.join(",")
+    ))
 }
 
 /// What tells that ports are of several fabrics: their kind, their subnet managers, and where `by_rate` their rates.
@@ -157,7 +188,7 @@ fn without_environment(container: &Container<'_>, skip: Skip) -> Outcome {
 mod tests {
     use super::*;
     use crate::ask;
-    use crate::checks::testing::{NOTHING, changed, hcas, verdict};
+    use crate::checks::testing::{NOTHING, changed, container, hcas, outcome, verdict};
     use crate::report::Status;
 
     #[test]
@@ -186,6 +217,33 @@ mod tests {
         );
         assert_eq!(with("sm_lid: 0x1", "sm_lid: 0x12", ""), Ok(Status::Warn));
         assert!(with(infiniband, "other: x", "").is_err());
+    }
+
+    #[test]
+    fn the_ports_behind_the_switches_of_the_gpus_are_named_to_paste() {
+        let paste = |rate: &str, second: &str| {
+            let mut answers = hcas(&["4: ACTIVE", "4: ACTIVE"]);
+            answers.push((&ask::ENVIRONMENT, String::new()));
+            for (ask, text) in &mut answers {
+                if ask.id == ask::RDMA_PORTS.id {
+                    *text = text.replacen("400 Gb/sec (4X NDR)", rate, 1);
+                }
+            }
+            let topo = format!(
+                "\tGPU0\tNIC0\tNIC1\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\n\
+                 GPU0\t X \tSYS\t{second}\t0-55\t0\tN/A\n\
+                 NIC0\tSYS\t X \tSYS\n\
+                 NIC1\t{second}\tSYS\t X \n\n\
+                 NIC Legend:\n\n  NIC0: mlx5_0\n  NIC1: mlx5_1\n"
+            );
+            answers.push((&ask::NVIDIA_SMI_TOPO, topo));
+            let drafts = outcome(run, &container("decode", &answers)).unwrap();
+            let draft = drafts.into_iter().find(|d| d.status == Status::Warn);
+            draft.and_then(|d| d.paste)
+        };
+        let lines = paste("100 Gb/sec (4X EDR)", "PIX").unwrap();
+        assert!(lines.ends_with("value: \"mlx5_1:1\""), "{lines}");
+        assert_eq!(paste("100 Gb/sec (4X EDR)", "SYS"), None);
     }
 
     #[test]
