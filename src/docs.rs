@@ -85,6 +85,51 @@ fn variables_page() {
     hold("docs/variables.md", &out);
 }
 
+/// The page that agents read: shorter than the catalogue, with the checklist and the advice that is wrong.
+#[test]
+fn skill_reference() {
+    const ADVICE: &str = include_str!("docs/skill-advice.md");
+    let cell = |s: &str| s.replace('|', "\\|").replace('\n', " ");
+    let mut out = format!("{HEAD}# Variables and capability checklist\n\n{ADVICE}");
+    out.push_str("\n## Capability checklist\n\n| check | worst | part in trust | what is wrong when it complains |\n|---|---|---|---|\n");
+    for c in checks::ALL {
+        let part = format!("{:?}", c.kv_path).to_lowercase();
+        let problem = cell(&c.problem());
+        let _ = writeln!(
+            out,
+            "| {} {} | {} | {part} | {problem} |",
+            c.id, c.name, c.worst
+        );
+    }
+    let mut owner = None;
+    for v in catalogue::all() {
+        if owner != Some(v.owner) {
+            owner = Some(v.owner);
+            let _ = write!(
+                out,
+                "\n## Variables of {}\n\n| variable | meaning | default |\n|---|---|---|\n",
+                v.owner
+            );
+        }
+        let decides = if v.critical && v.carries_kv() {
+            " **decides about KV**"
+        } else {
+            ""
+        };
+        let _ = writeln!(
+            out,
+            "| `{}` | {}{decides} | {} |",
+            v.name,
+            cell(v.meaning),
+            cell(v.default)
+        );
+    }
+    hold(
+        "skills/dynamo-interconnect-check/references/interconnect-env-vars.md",
+        &out,
+    );
+}
+
 #[test]
 fn rules_page() {
     const INTRODUCTION: &str = include_str!("docs/rules-introduction.md");

@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""Starts dynamo-interconnect-check with the arguments of the original script, and keeps its contract.
+
+JSON on standard output, always. Exit codes 0, 1 and 2 pass through; 3 (not trusted, although asked for) and 4 (something
+could not be read) become 1, with the reason under "launcher". Without the binary the JSON says how to get it.
+
+The binary is looked for in the variable DYNAMO_INTERCONNECT_CHECK, then on PATH.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+NAME = "dynamo-interconnect-check"
+VARIABLE = "DYNAMO_INTERCONNECT_CHECK"
+REPORTING = ("env", "node", "nixl", "check")
+GET_IT = (
+    "%s was not found: put the binary on PATH, or name it in the variable %s. From its sources: "
+    "cargo install --path ." % (NAME, VARIABLE)
+)
+REASONS = {
+    3: "trust was required, and the deployment is not trusted",
+    4: "something could not be read: see errors",
+}
+
+
+def binary():
+    """Path of the program, or None."""
+    named = os.environ.get(VARIABLE)
+    if named:
+        return named if os.access(named, os.X_OK) else None
+    return shutil.which(NAME)
+
+
+def arguments(args):
+    """The arguments for the program, and what was left out of those of the original."""
+    args = list(args)
+    left_out = []
+    # The original took a namespace and a container without a pod, and looked at this machine.
+    has_target = any(
+        a.split("=")[0] in ("--pod", "--pods", "-l", "--selector") for a in args
+    )
+    if args and args[0] in ("node", "nixl") and not has_target:
+        kept, at = [], 0
+        while at < len(args):
+            name = args[at].split("=")[0]
+            if name in ("-n", "--namespace", "-c", "--container"):
+                left_out.append(name)
+                at += 1 if "=" in args[at] else 2
+                continue
+            kept.append(args[at])
+            at += 1
+        args = kept
+    chosen = any(a in ("-o", "--output") or a.startswith(("-o=", "--output=")) for a in args)
+    if args and args[0] in REPORTING + ("explain", "demo") and not chosen:
+        args += ["-o", "json"]
+    return args, left_out
+
+
+def nothing_done(status, detail):
+    """What is printed when the program did not run."""
+    return {
+        "checks": [{"name": NAME, "status": status, "detail": detail}],
+        "counts": {"ok": 0, "warn": 0, "fail": 0},
+        "verdict": "Nothing was checked: " + detail,
+        "launcher": {"exit_code": None, "reason": detail},
+    }
+
+
+def main(args):
+    """Runs the program; returns the exit code."""
+    program = binary()
+    if program is None:
+        print(json.dumps(nothing_done("skipped", GET_IT), indent=2))
+        return 1
+    args, left_out = arguments(args)
+    try:
+        done = subprocess.run([program] + args, stdout=subprocess.PIPE, check=False)
+    except OSError as error:
+        print(json.dumps(nothing_done("skipped", "%s cannot be run: %s" % (program, error)), indent=2))
+        return 1
+    text = done.stdout.decode("utf-8", "replace")
+    reason = REASONS.get(done.returncode)
+    if done.returncode < 0 or done.returncode > 4:
+        reason = "the program ended with %d" % done.returncode
+    try:
+        report = json.loads(text)
+    except ValueError:
+        # Help, a version, another format, or nothing.
+        if reason is None or text:
+            sys.stdout.write(text)
+        else:
+            print(json.dumps(nothing_done("skipped", reason), indent=2))
+        return 1 if reason else done.returncode
+    if isinstance(report, dict):
+        if left_out:
+            report.setdefault("notes", []).append(
+                {"object": " ".join(left_out), "message": "left out: it chooses nothing without --pod"}
+            )
+        if reason:
+            report["launcher"] = {"exit_code": done.returncode, "reason": reason}
+    print(json.dumps(report, indent=2))
+    return 1 if reason else done.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,235 @@
+//! The agent skill: every command of SKILL.md through its launcher, and the contract of the original script.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test may stop where something is not as it should be"
+)]
+
+#[path = "support/skip.rs"]
+mod skip;
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const SKILL: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/skills/dynamo-interconnect-check"
+);
+const BINARY: &str = env!("CARGO_BIN_EXE_dynamo-interconnect-check");
+
+/// The launcher needs an interpreter; without one it is said aloud.
+fn has_python() -> bool {
+    let found = Command::new("python3").arg("--version").output().is_ok();
+    if !found {
+        skip::aloud("the launcher of the skill needs python3");
+    }
+    found
+}
+
+struct Done {
+    code: Option<i32>,
+    text: String,
+}
+
+impl Done {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|e| panic!("{e}: {}", self.text))
+    }
+}
+
+/// The launcher with these arguments, and the binary where this says.
+fn launch(binary: &str, args: &[&str]) -> Done {
+    let output = Command::new("python3")
+        .arg("scripts/check_interconnect.py")
+        .args(args)
+        .current_dir(SKILL)
+        .env("DYNAMO_INTERCONNECT_CHECK", binary)
+        .env("KUBECONFIG", "/nonexistent")
+        .env_remove("KUBERNETES_SERVICE_HOST")
+        .output()
+        .unwrap();
+    Done {
+        code: output.status.code(),
+        text: String::from_utf8(output.stdout).unwrap(),
+    }
+}
+
+/// What the original printed: everything in it must be there.
+fn assert_superset(report: &Value) {
+    for check in report["checks"].as_array().unwrap() {
+        assert!(
+            check["name"].is_string() && check["detail"].is_string(),
+            "{check}"
+        );
+        let status = check["status"].as_str().unwrap();
+        assert!(
+            ["ok", "warn", "fail", "skipped"].contains(&status),
+            "{check}"
+        );
+    }
+    for status in ["ok", "warn", "fail"] {
+        assert!(report["counts"][status].is_u64(), "{report}");
+    }
+    assert!(report["verdict"].is_string());
+}
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("demo")
+        .join(name)
+}
+
+#[test]
+fn the_arguments_of_the_original_give_a_superset_of_its_answer() {
+    if !has_python() {
+        return;
+    }
+    let bad = fixture("gb200-rack");
+    let good = fixture("healthy");
+    let cases: [(&[&str], i32, &[&str]); 6] = [
+        (
+            &["env", good.to_str().unwrap()],
+            0,
+            &["env:UCX_TLS", "env:disagg-transport"],
+        ),
+        (&["env", bad.to_str().unwrap()], 1, &["env:UCX_TLS"]),
+        // The original says this of a directory without a manifest, too.
+        (&["env", "/nonexistent"], 1, &[]),
+        (&["node"], -1, &["node:target", "ib-devices"]),
+        (
+            &["node", "--namespace", "x", "--container", "y"],
+            -1,
+            &["node:target"],
+        ),
+        (&["nixl"], -1, &["nixl"]),
+    ];
+    for (args, code, names) in cases {
+        let done = launch(BINARY, args);
+        let report = done.json();
+        assert_superset(&report);
+        for name in names {
+            let checks = report["checks"].as_array().unwrap();
+            assert!(
+                checks.iter().any(|c| c["name"] == *name),
+                "{args:?}: no {name}"
+            );
+        }
+        // What this machine can do decides about the others.
+        if code >= 0 {
+            assert_eq!(done.code, Some(code), "{args:?}: {}", done.text);
+        } else {
+            assert!(
+                matches!(done.code, Some(0 | 1)),
+                "{args:?}: {:?}",
+                done.code
+            );
+        }
+    }
+}
+
+#[test]
+fn codes_that_the_original_did_not_have_become_1_with_their_reason() {
+    if !has_python() {
+        return;
+    }
+    let good = fixture("healthy");
+    let done = launch(
+        BINARY,
+        &["env", good.to_str().unwrap(), "--require-trusted"],
+    );
+    assert_eq!(done.code, Some(1));
+    assert_eq!(done.json()["launcher"]["exit_code"], 3);
+    let done = launch(BINARY, &["env", "/nonexistent"]);
+    assert_eq!(done.json()["launcher"]["exit_code"], 4);
+    let done = launch(BINARY, &["node", "--namespace", "x", "--pod", "y"]);
+    assert_eq!(
+        (done.code, &done.json()["launcher"]["exit_code"]),
+        (Some(1), &Value::from(4))
+    );
+    assert_eq!(launch(BINARY, &["nonsense"]).code, Some(2));
+}
+
+#[test]
+fn without_the_binary_the_answer_says_how_to_get_it() {
+    if !has_python() {
+        return;
+    }
+    for binary in ["/nonexistent/binary", "/etc/passwd"] {
+        let done = launch(binary, &["env", "x"]);
+        let report = done.json();
+        assert_superset(&report);
+        assert_eq!(done.code, Some(1));
+        assert!(
+            report["verdict"]
+                .as_str()
+                .unwrap()
+                .contains("cargo install --path ."),
+            "{report}"
+        );
+    }
+}
+
+/// Every command line of SKILL.md runs: with places filled in that exist nowhere, it says so and nothing else goes wrong.
+#[test]
+fn every_command_of_the_skill_runs() {
+    if !has_python() {
+        return;
+    }
+    let text = std::fs::read_to_string(Path::new(SKILL).join("SKILL.md")).unwrap();
+    let path = fixture("healthy");
+    let commands: Vec<Vec<String>> = text
+        .lines()
+        .filter_map(|line| {
+            line.trim()
+                .strip_prefix("python3 scripts/check_interconnect.py ")
+        })
+        .map(|line| {
+            line.split_whitespace()
+                .map(|word| match word {
+                    "PATH" => path.to_str().unwrap().to_owned(),
+                    "NAMESPACE" => "ns".to_owned(),
+                    "POD" | "DECODE_POD" => "decode-0".to_owned(),
+                    "PREFILL_POD" => "prefill-0".to_owned(),
+                    other => other.to_owned(),
+                })
+                .collect()
+        })
+        .collect();
+    assert!(commands.len() >= 6, "{commands:?}");
+    for command in commands {
+        let args: Vec<&str> = command.iter().map(String::as_str).collect();
+        let done = launch(BINARY, &args);
+        let json = done.json();
+        assert_ne!(done.code, Some(2), "{args:?}: {}", done.text);
+        let cluster = args.contains(&"--pod");
+        assert_eq!(
+            json["launcher"]["exit_code"] == 4,
+            cluster,
+            "{args:?}: {}",
+            done.text
+        );
+    }
+}
+
+/// What an agent host reads: relative paths that exist, and the same name as the folder.
+#[test]
+fn the_skill_refers_to_what_is_there() {
+    let text = std::fs::read_to_string(Path::new(SKILL).join("SKILL.md")).unwrap();
+    assert!(text.starts_with("---\nname: dynamo-interconnect-check\n"));
+    let mut links = 0;
+    for part in text.split("](").skip(1) {
+        let target = part.split(')').next().unwrap();
+        assert!(Path::new(SKILL).join(target).is_file(), "{target}");
+        links += 1;
+    }
+    assert!(links > 0);
+    let evals = std::fs::read_to_string(Path::new(SKILL).join("evals/evals.json")).unwrap();
+    let evals: Value = serde_json::from_str(&evals).unwrap();
+    let triggers: Vec<bool> = evals["evals"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|e| e["should_trigger"].as_bool().unwrap())
+        .collect();
+    assert!(triggers.contains(&true) && triggers.contains(&false));
+}
