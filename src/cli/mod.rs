@@ -5,6 +5,8 @@ mod demo;
 mod env;
 mod explain;
 mod interrupt;
+#[cfg(feature = "mcp")]
+mod mcp;
 mod nixl;
 mod node;
 #[cfg(feature = "cluster")]
@@ -38,6 +40,9 @@ enum Command {
     Check(check::Arguments),
     /// Say what a check or variable means, or judge `VARIABLE=VALUE` on the spot.
     Explain(explain::Arguments),
+    /// Serve these commands as tools to an agent host (Model Context Protocol, on standard input and output).
+    #[cfg(feature = "mcp")]
+    Mcp(mcp::Arguments),
     /// Replay a recorded deployment that is built into this binary, and show the whole report.
     Demo(demo::Arguments),
 }
@@ -96,6 +101,8 @@ impl Cli {
             Command::Nixl(arguments) => arguments.run(),
             Command::Check(arguments) => arguments.run(),
             Command::Explain(arguments) => arguments.run(),
+            #[cfg(feature = "mcp")]
+            Command::Mcp(arguments) => arguments.run(),
             Command::Demo(arguments) => arguments.run(),
         }
     }
