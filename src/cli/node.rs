@@ -4,7 +4,7 @@ use super::interrupt::{leave, on_interrupt};
 use super::{ReportArguments, print};
 use crate::report::{ExitCode, InputError, Note, Report};
 use crate::snapshot::{Bundle, Snapshot};
-use crate::{bundle, checks, collect, manifest::Inventory, sanitise};
+use crate::{bundle, checks, collect, sanitise};
 use clap::{ArgGroup, Args};
 use std::io::Write as _;
 use std::num::NonZeroUsize;
@@ -110,7 +110,7 @@ impl Arguments {
         if let (Some(path), Some(destination)) = (&self.save, destination) {
             record(path, &destination, &mut collected);
         }
-        let findings = checks::run(&Inventory::default(), &collected.snapshots);
+        let findings = checks::run_through(std::mem::take(&mut collected.snapshots));
         let report = Report::new(
             "node",
             Vec::new(),
