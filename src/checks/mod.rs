@@ -141,6 +141,49 @@ pub fn run_with_pairs(
     })
 }
 
+/// Runs every check on containers that belong to no manifest. Each is let go once it is judged: of a thousand, what was
+/// read and what is said of it are not held side by side.
+pub fn run_through(snapshots: Vec<Snapshot>) -> Vec<Finding> {
+    let inventory = Inventory::default();
+    let mut findings = run(&inventory, &[]);
+    for snapshot in snapshots {
+        let target = container_target(&inventory, &snapshot);
+        judge(&target, &Container::parse(&snapshot), &mut findings);
+    }
+    findings
+}
+
+/// Runs every check of one container.
+fn judge(target: &Target, container: &Container<'_>, findings: &mut Vec<Finding>) {
+    for (order, check) in ALL.iter().copied().enumerate() {
+        if let Run::Container(run) = check.run {
+            let outcome = container.doubted(check, run(container));
+            findings.extend(finished(check, order, target, None, outcome));
+        }
+    }
+}
+
+/// The findings of one outcome; what does not apply gives none.
+fn finished(
+    check: &'static Check,
+    order: usize,
+    target: &Target,
+    at: Option<&Spot>,
+    outcome: Outcome,
+) -> impl Iterator<Item = Finding> {
+    let drafts = match outcome {
+        Ok(drafts) => drafts,
+        Err(Skip {
+            reason: SkipReason::NotApplicable,
+            ..
+        }) => Vec::new(),
+        Err(skip) => vec![Draft::skipped(skip)],
+    };
+    drafts
+        .into_iter()
+        .map(move |draft| finish(check, order, target, at, draft))
+}
+
 /// Everything that one run judges.
 pub struct Subject<'a> {
     /// Manifests: of a deployment in a cluster, its pods as they run.
@@ -173,30 +216,19 @@ pub fn run_on(subject: &Subject<'_>) -> Vec<Finding> {
     } = subject;
     let mut findings = Vec::new();
     let input = Target::input(inventory.inputs.join(" "));
-    let containers: Vec<(Target, Container<'_>)> = snapshots
-        .iter()
-        .map(|snapshot| {
-            (
-                container_target(inventory, snapshot),
-                Container::parse(snapshot),
-            )
-        })
-        .collect();
+    let mut containers = Vec::new();
+    for snapshot in *snapshots {
+        let container = Container::parse(snapshot);
+        let target = container_target(inventory, snapshot);
+        judge(&target, &container, &mut findings);
+        // Only who looks at all of them together needs them any longer.
+        if deployment.is_some() {
+            containers.push(container);
+        }
+    }
     let mut record =
         |check: &'static Check, order, target: &Target, at: Option<&Spot>, outcome: Outcome| {
-            let drafts = match outcome {
-                Ok(drafts) => drafts,
-                Err(Skip {
-                    reason: SkipReason::NotApplicable,
-                    ..
-                }) => return,
-                Err(skip) => vec![Draft::skipped(skip)],
-            };
-            findings.extend(
-                drafts
-                    .into_iter()
-                    .map(|draft| finish(check, order, target, at, draft)),
-            );
+            findings.extend(finished(check, order, target, at, outcome));
         };
     for (order, check) in ALL.iter().copied().enumerate() {
         match check.run {
@@ -245,7 +277,7 @@ pub fn run_on(subject: &Subject<'_>) -> Vec<Finding> {
                         written: whole.written,
                         record: whole.record,
                         budget: whole.budget,
-                        containers: containers.iter().map(|(_, c)| c).collect(),
+                        containers: containers.iter().collect(),
                     };
                     record(
                         check,
@@ -256,12 +288,7 @@ pub fn run_on(subject: &Subject<'_>) -> Vec<Finding> {
                     );
                 }
             }
-            Run::Container(run) => {
-                for (target, container) in &containers {
-                    let outcome = container.doubted(check, run(container));
-                    record(check, order, target, None, outcome);
-                }
-            }
+            Run::Container(_) => {}
         }
     }
     findings
@@ -323,6 +350,8 @@ fn finish(
             .replace("the container", &format!("the {place}"))
             .replace("The container", &format!("The {place}"))
     };
+    // There may be a hundred thousand of these.
+    evidence.shrink_to_fit();
     Finding {
         id: check.id,
         name: draft.name.unwrap_or_else(|| check.name.to_owned()),

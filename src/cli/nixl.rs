@@ -4,7 +4,7 @@
 pub(super) mod pods;
 
 use super::interrupt::interrupted;
-use super::node::{Collected, TargetArguments, destination, record};
+use super::node::{Collected, TargetArguments, destination, of_pods, record};
 use super::{
     ReportArguments,
     node::{name_and_file, not_blank},
@@ -32,6 +32,11 @@ use std::time::{Duration, Instant};
 
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("ends").args(["peer", "own", "pods"]))]
+#[command(
+    mut_arg("namespace", of_pods),
+    mut_arg("container", of_pods),
+    mut_arg("context", of_pods)
+)]
 pub(super) struct Arguments {
     #[command(flatten)]
     targets: TargetArguments,

@@ -4,7 +4,7 @@ use super::interrupt::{leave, on_interrupt};
 use super::{ReportArguments, print};
 use crate::report::{ExitCode, InputError, Note, Report};
 use crate::snapshot::{Bundle, Snapshot};
-use crate::{bundle, checks, collect, manifest::Inventory, sanitise};
+use crate::{bundle, checks, collect, sanitise};
 use clap::{ArgGroup, Args};
 use std::io::Write as _;
 use std::num::NonZeroUsize;
@@ -14,6 +14,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 #[derive(Debug, Args)]
+#[command(
+    mut_arg("namespace", of_pods),
+    mut_arg("container", of_pods),
+    mut_arg("context", of_pods)
+)]
 pub(super) struct Arguments {
     #[command(flatten)]
     pub(super) targets: TargetArguments,
@@ -34,6 +39,11 @@ pub(super) struct Arguments {
     report: ReportArguments,
 }
 
+/// This machine has no namespace.
+pub(super) fn of_pods(argument: clap::Arg) -> clap::Arg {
+    argument.requires("targets")
+}
+
 /// Which containers, and how to reach them.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("targets").args(["pod", "selector"]).multiple(true))]
@@ -45,13 +55,13 @@ pub(super) struct TargetArguments {
     #[arg(short = 'l', long, value_name = "SELECTOR", value_parser = not_blank)]
     pub(super) selector: Option<String>,
     /// Namespace; that of the context by default.
-    #[arg(short, long, value_name = "NAMESPACE", requires = "targets", value_parser = not_blank)]
+    #[arg(short, long, value_name = "NAMESPACE", value_parser = not_blank)]
     pub(super) namespace: Option<String>,
     /// Container; `main`, or the pod's only worker container, by default.
-    #[arg(short, long, value_name = "CONTAINER", requires = "targets", value_parser = not_blank)]
+    #[arg(short, long, value_name = "CONTAINER", value_parser = not_blank)]
     pub(super) container: Option<String>,
     /// Context of the kubeconfig.
-    #[arg(long, value_name = "CONTEXT", requires = "targets", value_parser = not_blank)]
+    #[arg(long, value_name = "CONTEXT", value_parser = not_blank)]
     pub(super) context: Option<String>,
     /// Kubeconfig file.
     #[arg(long, value_name = "FILE")]
@@ -110,7 +120,7 @@ impl Arguments {
         if let (Some(path), Some(destination)) = (&self.save, destination) {
             record(path, &destination, &mut collected);
         }
-        let findings = checks::run(&Inventory::default(), &collected.snapshots);
+        let findings = checks::run_through(std::mem::take(&mut collected.snapshots));
         let report = Report::new(
             "node",
             Vec::new(),

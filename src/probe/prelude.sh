@@ -7,6 +7,8 @@ NONCE=@NONCE@
 DEADLINE=@DEADLINE@
 # Only variables of these exact names leave the container.
 NAMES='@NAMES@'
+# How they begin: hundreds of names are too much for grep to begin with.
+BEGIN='@PREFIXES@'
 LC_ALL=C; export LC_ALL
 # An exec has the environment of the container. These make a tool write files, and would truncate the log of the worker;
 # UCX takes the first from ucx.conf too, so it is set to nothing instead of unset. The worker's own are read from /proc.
@@ -20,7 +22,7 @@ PATH="${PATH:-/usr/bin}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:
 PATH="$PATH:/usr/local/nvidia/bin:/opt/amazon/efa/bin:/usr/local/ucx/bin:/opt/hpcx/ucx/bin:/opt/mellanox/iproute2/sbin"
 case $ROOT in /*) ROOT=$(cd -P "$ROOT" && pwd) || exit 0 ;; esac
 cd /
-tool_group= tool_timer= watchdog= broken= site_dirs= workers= worker= worker_name= environ= variables=
+tool_group= watchdog= ticks=0 ticked= secs=0 broken= site_dirs= workers= worker= worker_name= environ= variables=
 home=${HOME:-/root} virtual_env= ucx_config_dir= nccl_conf_file=
 
 # --- Frames. An answer stands between two lines that begin with the nonce, which no file or tool can know. ---
@@ -57,9 +59,12 @@ fields() {
   names=$1; shift
   for d do
     for n in $names; do
-      [ -f "$d/$n" ] && first "$d/$n" && put "${d#"$ROOT"}/$n: $v"
+      [ -f "$d/$n" ] || continue
+      # As `first`, in fewer steps: there are hundreds of these.
+      v=; IFS= read -r v <"$d/$n"
+      [ -z "$v" ] || put "${d#"$ROOT"}/$n: $v"
     done
-  done
+  done 2>/dev/null
 }
 entries() {
   for f do [ ! -e "$f" ] && [ ! -L "$f" ] || put "${f##*/}"; done
@@ -97,7 +102,9 @@ if has head; then LIMIT='head -c '; else LIMIT='dd bs=1 count='; fi
 # User and password of a URL stay here. Of a list of URLs the hosts before the last password go with them.
 clean() { case $v in *://*@*) v=${v%%://*}://${v##*@} ;; esac; }
 
-# --- Tools. Each runs in a process group of its own, under a timer that kills the whole group. ---
+# --- Tools. Each runs in a process group of its own, which is killed as a whole when its time is over. The watchdog below
+# ticks once a second; a timer for each tool would cost two processes more. Ticks are heard only while a tool is waited for:
+# elsewhere they would interrupt what is being printed. ---
 if has setsid; then group=setsid; elif has timeout; then group='timeout 60'; else group=; fi
 kill_group() {
   if [ -n "$group" ]; then kill -KILL "-$1" 2>/dev/null; else kill_tree "$1"; fi
@@ -122,41 +129,61 @@ tool() { # id cap seconds filter program arguments...
   case " $broken " in *" $1 "*) end timeout "$secs" "$1" hung before; return ;; esac
   # What a filter reads is bounded too: it may print nothing of a flood.
   [ -z "$filter" ] || filter="| ${LIMIT}4194304 2>/dev/null $filter"
-  $group sh -c "{ \"\$@\" 2>&1 || printf '\\n[exit %s]\\n' \$?; } $filter | $LIMIT$cap 2>/dev/null" sh "$@" \
+  ticks=0 ticked=; trap tick USR1
+  __DIC_TOOL=$mark $group sh -c "{ \"\$@\" 2>&1 || printf '\\n[exit %s]\\n' \$?; } $filter | $LIMIT$cap 2>/dev/null" sh "$@" \
     </dev/null 2>/dev/null &
   tool_group=$!
-  (
-    trap 'kill $! 2>/dev/null; exit 0' TERM
-    n=0
-    while [ "$n" -lt "$secs" ] && alive; do sleep 1 & wait $!; n=$((n + 1)); done
-    kill_group "$tool_group"
-  ) >/dev/null 2>&1 </dev/null &
-  tool_timer=$!
+  # A tick ends the waiting, too.
   wait "$tool_group"; code=$?
+  while [ -n "$ticked" ] && [ "$code" -gt 128 ]; do
+    ticked=; wait "$tool_group"; a=$?
+    [ "$a" = 127 ] || code=$a
+  done
+  trap '' USR1
   # What the tool left in its group goes with it.
   [ -z "$group" ] || kill_group "$tool_group"
-  kill "$tool_timer" 2>/dev/null; wait "$tool_timer" 2>/dev/null
   if [ "$code" -gt 128 ]; then broken="$broken $1"; end timeout "$secs" "$*"; else end ok; fi
-  tool_group= tool_timer=
+  tool_group=
 }
-# Is the shell of this script still there, and the one who started it? Asked by the timers, once a second.
+tick() {
+  ticked=1 ticks=$((ticks + 1))
+  [ "$ticks" -le "$secs" ] || [ -z "$tool_group" ] || kill_group "$tool_group"
+}
+# What a tool left when the shell of this script was killed: known by a mark in the environment, and ended with its group.
+sweep() {
+  for s in /proc/[0-9]*/environ; do
+    { while IFS= read -r v || [ -n "$v" ]; do
+      case $v in
+        *__DIC_TOOL="$mark"*)
+          p=${s%/environ}; p=${p#/proc/}
+          IFS= read -r v <"/proc/$p/stat"; v=${v##*) }; v=${v#* * }
+          [ -z "$group" ] || kill -KILL "-${v%% *}"
+          kill -KILL "$p"
+          break ;;
+      esac
+    done; } 2>/dev/null <"$s"
+  done
+}
+# Is the shell of this script still there, and the one who started it? Asked by the watchdog, once a second.
 alive() {
   [ -n "$starter" ] || return 0
   mine || return 1
   read -r a b c parent rest 2>/dev/null <"/proc/$$/stat" && [ "$parent" = "$starter" ]
 }
 stop() {
-  trap '' TERM HUP INT PIPE
+  trap '' TERM HUP INT PIPE USR1
   [ -z "$tool_group" ] || kill_group "$tool_group"
-  kill $tool_timer $watchdog 2>/dev/null
+  kill $watchdog 2>/dev/null
   printf '\n%s stopped\n' "$NONCE" 2>/dev/null
   exit 0
 }
 trap stop TERM HUP INT PIPE
+trap '' USR1
 # Where /proc is not that of our own processes the question cannot be asked.
 a= starter=
 read -r a b c starter rest 2>/dev/null </proc/self/stat
 [ "$a" = "$$" ] || starter=
+mark=$$-$starter-
 # Is it still our own shell that has its number?
 mine() {
   [ -n "$starter" ] || return 0
@@ -167,8 +194,12 @@ mine() {
 (
   trap 'kill $! 2>/dev/null; exit 0' TERM
   n=0
-  while [ "$n" -lt "$DEADLINE" ] && alive; do sleep 1 & wait $!; n=$((n + 1)); done
-  mine || exit 0
+  while [ "$n" -lt "$DEADLINE" ] && alive; do
+    sleep 1 & wait $!
+    n=$((n + 1))
+    mine && kill -USR1 "$$"
+  done
+  mine || { sweep; exit 0; }
   kill -TERM "$$"; sleep 1 & wait $!
   ! mine || kill -KILL "$$"
 ) >/dev/null 2>&1 </dev/null &
@@ -295,7 +326,7 @@ find_workers() {
   environ=$f
   [ -r "$f" ] && true 2>/dev/null <"$f" && has tr || return
   # NUL-separated; a line break within a value becomes \001, so that it cannot make a variable of its own.
-  variables=$(tr '\0\n' '\n\001' 2>/dev/null <"$f" | grep -aE "^($NAMES|HOME|VIRTUAL_ENV|UCX_CONFIG_DIR|NCCL_CONF_FILE)=")
+  variables=$(tr '\0\n' '\n\001' 2>/dev/null <"$f" | grep -aE "^($BEGIN|HOME=|VIRTUAL_ENV=|UCX_CONFIG_DIR=|NCCL_CONF_FILE=)")
   each_line "$variables" hint
 }
 # Where the worker's settings and packages are. Used here only.
@@ -340,8 +371,8 @@ container_environment() { # id cap
   IFS='|'; set -f
   for n in $NAMES; do
     case $n in UCX_LOG_FILE) continue ;; esac
-    eval "[ \"\${$n+x}\" ]" || continue
-    eval "v=\$$n"
+    eval "v=\${$n-\$NONCE}"
+    [ "$v" != "$NONCE" ] || continue
     case $v in *'
 '*) v='(several lines)' ;; esac
     clean; put "$n=$v"
@@ -442,10 +473,18 @@ settings() {
     [ -r "$f" ] || { put "${f#"$ROOT"}: denied"; continue; }
     put "${f#"$ROOT"}: present"
     file=${f#"$ROOT"}
-    each_line "$(grep -a -m 100 -E "^[[:space:]]*(($NAMES)[[:space:]]*=|\[)" "$f" 2>/dev/null </dev/null)" setting
+    each_line "$(grep -a -m 100 -E "^[[:space:]]*($BEGIN|\[)" "$f" 2>/dev/null </dev/null)" setting
   done
 }
-setting() { v=$1; clean; put "$file: $v"; }
+setting() {
+  v=${1#"${1%%[! 	]*}"} n=
+  case $v in
+    '['*) ;;
+    *=*) n=${v%%=*}; n=${n%"${n##*[! 	]}"}; case "|$NAMES|" in *"|$n|"*) ;; *) return ;; esac ;;
+    *) return ;;
+  esac
+  v=$1; clean; put "$file: $v"
+}
 ucx_settings() {
   set -- "$ROOT"/etc/ucx/ucx.conf "$ROOT"/usr/etc/ucx/ucx.conf "$ROOT"/usr/local/etc/ucx/ucx.conf \
     "$ROOT"/usr/local/ucx/etc/ucx/ucx.conf "$ROOT"/opt/hpcx/ucx/etc/ucx/ucx.conf "$ROOT$home/ucx.conf"

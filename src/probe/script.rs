@@ -58,6 +58,7 @@ impl Script {
             .replace("@NONCE@", nonce)
             .replace("@DEADLINE@", &options.deadline.as_secs().max(1).to_string())
             .replace("@NAMES@", &names(options.variables))
+            .replace("@PREFIXES@", &prefixes(options.variables))
             .replace("@FORMAT@", &FORMAT.to_string());
         if asks.iter().any(|ask| needs_worker(ask)) {
             text.push_str("find_workers\n");
@@ -81,7 +82,7 @@ impl Script {
 
 const END: &str = r#"
 printf '%s done\n' "$NONCE"
-trap '' TERM HUP INT PIPE
+trap '' TERM HUP INT PIPE USR1
 kill "$watchdog" 2>/dev/null
 wait "$watchdog" 2>/dev/null
 }
@@ -177,14 +178,31 @@ fn quote(word: &str) -> String {
 
 /// Names as alternatives of an extended regular expression. An empty list matches no variable.
 fn names(names: &[&str]) -> String {
-    let usable = |name: &&&str| {
+    let names: Vec<&str> = usable(names).collect();
+    alternatives(&names)
+}
+
+/// What these names begin with, up to the first underscore, as alternatives too.
+fn prefixes(names: &[&str]) -> String {
+    let prefix = |name| str::split_inclusive(name, '_').next();
+    let mut prefixes: Vec<&str> = usable(names).filter_map(prefix).collect();
+    prefixes.sort_unstable();
+    prefixes.dedup();
+    alternatives(&prefixes)
+}
+
+fn usable<'a>(names: &[&'a str]) -> impl Iterator<Item = &'a str> {
+    let usable = |name: &&str| {
         !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
     };
-    let names: Vec<&str> = names.iter().filter(usable).copied().collect();
-    if names.is_empty() {
+    names.iter().copied().filter(usable)
+}
+
+fn alternatives(words: &[&str]) -> String {
+    if words.is_empty() {
         "-".to_owned()
     } else {
-        names.join("|")
+        words.join("|")
     }
 }
 
@@ -225,6 +243,7 @@ mod tests {
         let mut options = options();
         options.root = "/tmp/a'b; echo c";
         let script = Script::new(&[&ask::ENVIRONMENT], &options).unwrap();
+        assert!(script.text.contains("BEGIN='UCX_'\n"));
         assert!(script.text.contains("NAMES='UCX_TLS'\n"));
         assert!(script.text.contains(r"ROOT='/tmp/a'\''b; echo c'"));
     }

@@ -60,6 +60,23 @@ async fn a_name_that_is_not_there_and_several_without_a_name_list_what_there_is(
 }
 
 #[tokio::test]
+async fn namespace_container_and_context_need_no_pod_to_be_named() {
+    let (builder, _trees) = healthy("g").into(cluster());
+    let fake = builder.start().await;
+    for args in [
+        &["g", "-n", "llm"][..],
+        &["-n", "llm", "-c", "main", "--context", "fake"],
+    ] {
+        let run = on(&fake, args).await;
+        assert_eq!(run.code, Some(0), "{args:?}: {}{}", run.stdout, run.stderr);
+        assert_eq!(run.report()["workloads"][0]["name"], "g");
+    }
+    let run = on(&fake, &["g", "-n", "other"]).await;
+    assert_eq!(run.code, Some(4));
+    assert!(run.errors().contains("namespace other"), "{}", run.errors());
+}
+
+#[tokio::test]
 async fn without_the_kind_or_its_conversion_pods_are_found_by_label() {
     let down = json!({"reason": "TooManyRequests", "message": "storage is (re)initializing: conversion webhook failed"});
     let cases = [

@@ -136,7 +136,7 @@ async fn a_server_that_never_answers() {
         panic!("connected")
     };
     assert_eq!(cause(fault), Cause::Deadline { after: deadline });
-    assert!(started.elapsed() < Duration::from_secs(10));
+    assert!(started.elapsed() < Duration::from_secs(60));
 }
 
 #[tokio::test]
@@ -263,7 +263,7 @@ async fn a_credential_plugin_that_fails_is_quoted_without_its_arguments() {
 
 #[tokio::test]
 async fn a_credential_plugin_that_hangs() {
-    let (_dir, login) = plugin("#!/bin/sh\nexec sleep 3\n");
+    let (_dir, login) = plugin("#!/bin/sh\nexec sleep 12\n");
     let fake = FakeCluster::builder().token("good").start().await;
     let deadline = Duration::from_millis(300);
     let options = Options {
@@ -282,7 +282,7 @@ async fn a_credential_plugin_that_hangs() {
             after: deadline
         }
     );
-    assert!(started.elapsed() < Duration::from_secs(3));
+    assert!(started.elapsed() < Duration::from_secs(10));
 }
 
 #[tokio::test]

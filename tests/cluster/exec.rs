@@ -148,13 +148,13 @@ async fn a_hung_kubelet_ends_within_the_deadline() {
         )
         .await;
         assert_eq!(outcome.end, End::Deadline { after: deadline });
-        assert!(started.elapsed() < Duration::from_secs(20));
+        assert!(started.elapsed() < Duration::from_secs(60));
     }
 }
 
 #[tokio::test]
 async fn what_came_before_the_deadline_is_kept() {
-    let deadline = Duration::from_secs(2);
+    let deadline = Duration::from_secs(5);
     let outcome = both(
         Exec::Shell,
         "echo early; sleep 600; exit 0\n",
@@ -439,7 +439,7 @@ async fn a_process_outlives_a_client_that_goes_away() {
     let left = root.path().join("left");
     let started = Instant::now();
     while !left.exists() {
-        assert!(started.elapsed() < Duration::from_secs(20), "it was ended");
+        assert!(started.elapsed() < Duration::from_secs(60), "it was ended");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }

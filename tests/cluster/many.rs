@@ -116,7 +116,7 @@ async fn hung_nodes_do_not_keep_the_run_from_ending() {
     };
     let started = Instant::now();
     let answers = side_by_side(targets, schedule, work, |_, _| {}).await;
-    assert!(started.elapsed() < Duration::from_secs(30));
+    assert!(started.elapsed() < Duration::from_secs(50));
     for (n, answer) in answers.into_iter().enumerate() {
         let expected = if n % 2 == 0 {
             Answer::TargetDeadline

@@ -210,7 +210,7 @@ async fn standard_input_holds_one_output_and_a_named_pipe_is_not_waited_for() {
     assert!(made.unwrap().success());
     let out = run(&["--input", &format!("ibstat={}", pipe.display())]).await;
     assert_eq!(out.code, Some(4));
-    assert!(out.took < std::time::Duration::from_secs(10));
+    assert!(out.took < std::time::Duration::from_secs(60));
     let said = errors(&out);
     assert!(
         said[0].contains("is no regular file and was not read"),

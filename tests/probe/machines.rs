@@ -28,7 +28,7 @@ fn read(name: &str, asks: &[&'static Ask]) -> Snapshot {
         // Whether `ip` is there must not depend on the machine that runs the test.
         shell.tool("ip", "exit 0");
         all.push((shell.name, collect(&shell, &script)));
-        shell.assert_nothing_left_within(Duration::from_secs(10));
+        shell.assert_nothing_left_within(Duration::from_secs(60));
     }
     let (_, first) = all.swap_remove(0);
     for (shell, other) in all {
@@ -206,7 +206,7 @@ fn a_script_cut_off_anywhere_runs_nothing() {
                 String::from_utf8_lossy(&run.stdout)
             );
         }
-        shell.assert_nothing_left_within(Duration::from_secs(10));
+        shell.assert_nothing_left_within(Duration::from_secs(60));
     }
 }
 

@@ -83,7 +83,7 @@ pub async fn interrupted(mut command: Command, signals: &[&str], ready: impl Fn(
     let started = Instant::now();
     while !ready() {
         assert!(
-            started.elapsed() < Duration::from_secs(30),
+            started.elapsed() < Duration::from_secs(120),
             "it never got so far"
         );
         tokio::time::sleep(Duration::from_millis(20)).await;
