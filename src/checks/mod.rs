@@ -3,6 +3,7 @@
 //! Adding a check is two edits: its own file, and one word in the table below. Everything else (documentation,
 //! `explain`, the schema's list of ids) is derived from the table.
 
+mod answered;
 mod compare;
 pub mod declare;
 pub(crate) mod live;
@@ -263,6 +264,9 @@ pub fn run_on(subject: &Subject<'_>) -> Vec<Finding> {
                 }
             }
         }
+    }
+    if deployment.is_some() {
+        answered::by_running_workers(&mut findings);
     }
     findings
 }
