@@ -1,4 +1,4 @@
-//! Questions that a manifest leaves open and the running workers answer.
+//! What a worker's entry and its running pods say of the same variable.
 
 use crate::report::{Finding, Status};
 use crate::target::{Target, TargetKind};
@@ -40,6 +40,37 @@ pub(super) fn by_running_workers(findings: &mut Vec<Finding>) {
     findings.retain(|_| keep.next().unwrap_or(true));
 }
 
+/// A value that is written and in force is one fault: what the pods say of it stands beneath the entry that is to be mended.
+/// A pod that knows worse than the entry stands first, and the entry beneath it.
+pub(super) fn one_fault_once(findings: &mut [Finding]) {
+    let mut gravest: BTreeMap<_, (Option<Status>, Option<Status>)> = BTreeMap::new();
+    let key = |f: &Finding| (f.target.ordinal, f.target.role.clone(), f.name.clone());
+    let of_variable = |f: &Finding| f.status >= Status::Warn && f.name.starts_with("env:");
+    for finding in findings.iter().filter(|f| of_variable(f)) {
+        let (entry, pod) = gravest.entry(key(finding)).or_default();
+        let side = match (finding.target.kind, finding.id) {
+            (TargetKind::Worker, "ENV002") => entry,
+            (TargetKind::Pod, "ENV012") => pod,
+            _ => continue,
+        };
+        *side = (*side).max(Some(finding.status));
+    }
+    for finding in findings.iter_mut().filter(|f| of_variable(f)) {
+        let Some((Some(entry), Some(pod))) = gravest.get(&key(finding)) else {
+            continue;
+        };
+        let follows = match (finding.target.kind, finding.id) {
+            (TargetKind::Worker, "ENV002") => pod > entry,
+            (TargetKind::Pod, "ENV012") => finding.status <= *entry,
+            _ => false,
+        };
+        if follows {
+            let name = finding.name.clone();
+            finding.follows.push(name);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -65,6 +96,41 @@ mod tests {
     }
 
     #[test]
+    fn a_value_that_is_written_and_in_force_is_one_fault() {
+        use Status::{Fail, Ok, Warn};
+        let worker = Target::workload("g", None, 1).worker(0, "decode", "decode");
+        let (a, b) = (pod("d-0", "decode"), pod("d-1", "decode"));
+        // Status of the entry, and of two pods; which of the three follow another.
+        let cases = [
+            (Fail, Fail, Fail, [false, true, true]),
+            (Fail, Warn, Ok, [false, true, false]),
+            (Warn, Fail, Warn, [true, false, true]),
+            (Warn, Ok, Ok, [false, false, false]),
+            (Ok, Fail, Fail, [false, false, false]),
+        ];
+        for (entry, one, other, expected) in cases {
+            let mut all = [
+                finding("ENV002", "env:A", entry, &worker),
+                finding("ENV012", "env:A", one, &a),
+                finding("ENV012", "env:A", other, &b),
+            ];
+            one_fault_once(&mut all);
+            let follow: Vec<bool> = all.iter().map(|f| !f.follows.is_empty()).collect();
+            assert_eq!(follow, expected, "{entry} {one} {other}");
+            let report = crate::report::Report::new("check", vec![], all.to_vec(), vec![], vec![]);
+            let bad = [entry, one, other].into_iter().any(|s| s > Ok);
+            assert_eq!(
+                report.fix_first.len(),
+                usize::from(bad),
+                "{entry} {one} {other}"
+            );
+        }
+    }
+
+    /// Check, name and status of a finding on an object.
+    type Said<'a> = (&'a str, &'a str, Status, &'a Target);
+
+    #[test]
     fn every_pod_of_the_role_must_say_it() {
         use Status::{Fail, Ok, Skipped};
         let worker = Target::workload("g", None, 1).worker(0, "decode", "decode");
@@ -73,7 +139,7 @@ mod tests {
             pod("d-1", "decode"),
             pod("p-0", "prefill"),
         );
-        let left = |findings: &[(&str, &str, Status, &Target)], follows: &[&str]| {
+        let left = |findings: &[Said<'_>], follows: &[&str]| {
             let mut all: Vec<Finding> = findings
                 .iter()
                 .map(|(id, name, status, target)| finding(id, name, *status, target))
@@ -84,7 +150,7 @@ mod tests {
             by_running_workers(&mut all);
             all.iter().any(|f| f.target == worker)
         };
-        let cases: &[(&str, &[(&str, &str, Status, &Target)], &[&str], bool)] = &[
+        let cases: &[(&str, &[Said<'_>], &[&str], bool)] = &[
             ("no pod was looked at", &[], &[], true),
             (
                 "a pod of another role says it",

@@ -267,6 +267,7 @@ pub fn run_on(subject: &Subject<'_>) -> Vec<Finding> {
     }
     if deployment.is_some() {
         answered::by_running_workers(&mut findings);
+        answered::one_fault_once(&mut findings);
     }
     findings
 }
