@@ -56,6 +56,17 @@ fn checks_page() {
         let _ = writeln!(out, "{}", c.documentation().replace("\n## ", "\n### "));
         let _ = writeln!(out, "\nSince {}.", c.since);
     }
+    out.push_str("\n# Topics\n\nWhat else `explain` knows, first of all what no check can see.\n");
+    for topic in crate::topics::ALL {
+        let _ = write!(
+            out,
+            "\n## {}\n\n{}.\n\n{}\n",
+            topic.name, topic.title, topic.text
+        );
+        if !topic.sources.is_empty() {
+            let _ = write!(out, "\n### Sources\n{}\n", topic.sources);
+        }
+    }
     hold("docs/checks.md", &out);
 }
 

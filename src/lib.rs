@@ -13,7 +13,7 @@
 //! | --- | --- | --- |
 //! | 0 plain data | `report`, `target`, `observed`, `source`, `sanitise`, `catalogue`, `ask`, `snapshot`, `pair` | std and serde |
 //! | 1 parse | `manifest`, `facts` | pure |
-//! | 2 judge | `judge`, `checks`, `environment`, `hosting`, `budget`, `baseline`, `evaluate` | pure |
+//! | 2 judge | `judge`, `checks`, `environment`, `hosting`, `budget`, `baseline`, `evaluate`, `topics` | pure |
 //! | 3 touch the world | `input`, `kustomize`, `probe`, `bundle`, `cluster`, `collect`, `transfer` | files, processes, the Kubernetes API |
 //! | 4 show | `render` | pure: report to bytes |
 //! | 5 faces | `cli`, `main` | everything |
@@ -47,4 +47,5 @@ pub mod sanitise;
 pub mod snapshot;
 pub mod source;
 pub mod target;
+pub mod topics;
 pub mod transfer;

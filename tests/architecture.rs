@@ -36,6 +36,7 @@ const LAYERS: &[(u8, &[&str])] = &[
             "budget",
             "baseline",
             "evaluate",
+            "topics",
         ],
     ),
     (

@@ -125,6 +125,7 @@ fn exit_codes_follow_the_table() {
         (&["env"], 2),
         (&["env", &good, "--nonsense"], 2),
         (&["explain", "UCX_TLS=tcp"], 0),
+        (&["explain", "firewall"], 0),
         (&["explain", "no-such-thing"], 2),
         (&["demo"], 0),
         (&["--version"], 0),
@@ -383,6 +384,38 @@ fn explain_does_not_repeat_credentials() {
         assert!(
             !text.contains("c4n4ry") && text.contains("withheld"),
             "{text}"
+        );
+    }
+}
+
+/// Faults that no container can see: the pages say so, how they look, and where to look.
+#[test]
+fn what_cannot_be_seen_is_explained() {
+    for (topic, look) in [
+        ("firewall", "nft list ruleset"),
+        ("acs", "lspci -vvv"),
+        ("pfc", "mlnx_qos"),
+    ] {
+        let output = run(&["explain", topic, "-o", "json"]);
+        let page: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let text = page["text"].as_str().unwrap();
+        assert!(text.contains("seen from here"), "{topic}: {text}");
+        assert!(
+            text.contains("no check is ok because of it")
+                || text.contains("No check is ok because of it"),
+            "{topic}"
+        );
+        assert!(text.contains("check --transfer"), "{topic}: {text}");
+        assert!(text.contains(look), "{topic}: {text}");
+        assert!(
+            page["sources"].as_str().unwrap().contains("NVIDIA/nccl#"),
+            "{topic}"
+        );
+        let shown = run(&["explain", topic, "-o", "text"]).stdout;
+        let shown = String::from_utf8(shown).unwrap();
+        assert!(
+            shown.lines().all(|line| line.chars().count() <= 100),
+            "{shown}"
         );
     }
 }

@@ -3,6 +3,7 @@
 //! Adding a check is two edits: its own file, and one word in the table below. Everything else (documentation,
 //! `explain`, the schema's list of ids) is derived from the table.
 
+mod answered;
 mod compare;
 pub mod declare;
 pub(crate) mod live;
@@ -290,6 +291,10 @@ pub fn run_on(subject: &Subject<'_>) -> Vec<Finding> {
             }
             Run::Container(_) => {}
         }
+    }
+    if deployment.is_some() {
+        answered::by_running_workers(&mut findings);
+        answered::one_fault_once(&mut findings);
     }
     findings
 }

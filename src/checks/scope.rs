@@ -317,7 +317,11 @@ impl WorkerScope<'_> {
                 model: String::new(),
                 nvswitch: Tri::Unknown,
             }),
-            mnnvl: asked(w.compute_domain()),
+            // A claim whose template is not at hand may be a channel of a domain.
+            mnnvl: match asked(w.compute_domain()) {
+                Tri::No if !w.unresolved_claims.is_empty() => Tri::Unknown,
+                asked => asked,
+            },
             rdma,
             efa: asked(w.efa()),
             backend: self.backend().known().copied().unwrap_or_default(),

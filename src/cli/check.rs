@@ -387,7 +387,7 @@ mod live {
         let manifest = |origin, path: String, text: String| Manifest {
             origin,
             path,
-            text: [&[text], found.config_maps.as_slice()]
+            text: [&[text], found.companions.as_slice()]
                 .concat()
                 .join("---\n"),
         };

@@ -1,12 +1,12 @@
 //! `explain`: static tables, and one value judged on the spot.
 
 use super::{Format, print, print_json, width};
-use crate::budget;
 use crate::catalogue::{self, Variable};
 use crate::checks::{self, declare::Check};
 use crate::judge::{self, context::Context, explain, rules};
 use crate::render::text::paragraph;
 use crate::report::{ExitCode, Status};
+use crate::topics;
 use clap::Args;
 use serde::Serialize;
 use std::fmt::Write;
@@ -14,7 +14,7 @@ use std::fmt::Write;
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     /// A check (id or name), a variable, or `VARIABLE=VALUE`; `VARIABLE=<unset>` asks about the default, and
-    /// `VARIABLE=` about the empty value.
+    /// `VARIABLE=` about the empty value. Or a topic: kv-budget, and what no container can see: firewall, acs, pfc.
     #[arg(value_name = "WHAT")]
     what: String,
     /// What is known about the place, as `key=value;key=value`: ucx, nixl, nccl, internode, gpu, mnnvl, nics, net, gids,
@@ -62,6 +62,16 @@ struct RulePage<'a> {
     text: &'a str,
 }
 
+/// A subject that is none of these.
+#[derive(Serialize)]
+struct TopicPage<'a> {
+    topic: &'a str,
+    title: &'a str,
+    text: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    sources: &'a str,
+}
+
 /// A check.
 #[derive(Serialize)]
 struct CheckPage<'a> {
@@ -95,12 +105,20 @@ impl Arguments {
             wrap(&mut text, rule.text);
             return self.show(&page, &text);
         }
-        if what == "kv-budget" {
-            let page = serde_json::json!({"topic": what, "text": budget::EXPLANATION});
-            let mut text = "How long the KV cache of a prompt travels (check --isl)\n\n".to_owned();
-            for part in budget::EXPLANATION.split("\n\n") {
+        if let Some(topic) = topics::find(what) {
+            let page = TopicPage {
+                topic: topic.name,
+                title: topic.title,
+                text: topic.text,
+                sources: topic.sources,
+            };
+            let mut text = format!("{}\n\n", topic.title);
+            for part in topic.text.split("\n\n") {
                 wrap(&mut text, part);
                 text.push('\n');
+            }
+            if !topic.sources.is_empty() {
+                wrap(&mut text, &format!("sources: {}", topic.sources));
             }
             return self.show(&page, &text);
         }
@@ -108,7 +126,8 @@ impl Arguments {
         if let Some(variable) = catalogue::find(name) {
             return self.show(&variable_page(variable), &variable_text(variable));
         }
-        let mut message = format!("{what:?} is no check, no rule and no variable of the catalogue");
+        let mut message =
+            format!("{what:?} is no check, no rule, no topic and no variable of the catalogue");
         match nearest(name) {
             Some(near) => _ = write!(message, "; did you mean {near}?"),
             None => message.push_str("; the pages docs/checks.md, docs/rules.md and docs/variables.md of the repository list them"),
@@ -181,7 +200,9 @@ fn nearest(name: &str) -> Option<&'static str> {
         return Some(variable);
     }
     let close = |c: &&&Check| strsim::damerau_levenshtein(c.name, name) <= 2;
-    checks::ALL.iter().find(close).map(|c| c.name)
+    let near = |t: &&topics::Topic| strsim::damerau_levenshtein(t.name, name) <= 2;
+    let check = checks::ALL.iter().find(close).map(|c| c.name);
+    check.or_else(|| topics::ALL.iter().find(near).map(|t| t.name))
 }
 
 fn check_page(check: &Check) -> CheckPage<'_> {

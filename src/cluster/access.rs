@@ -79,8 +79,22 @@ pub const LIST_DOMAINS: Need = Need {
     resource: "computedomains",
     because: "to see whether NVLink domains are ready (check --nodes)",
 };
+/// Read what a resource claim stands for.
+pub const GET_CLAIM_TEMPLATES: Need = Need {
+    group: "resource.k8s.io",
+    verb: "get",
+    resource: "resourceclaimtemplates",
+    because: "to see which devices the pods get by their claims: NVLink domains, NICs (check)",
+};
+/// Read what a resource claim stands for.
+pub const GET_CLAIMS: Need = Need {
+    group: "resource.k8s.io",
+    verb: "get",
+    resource: "resourceclaims",
+    because: "the same, where pods share one claim",
+};
 /// Everything within the namespace.
-pub const IN_NAMESPACE: [Need; 7] = [
+pub const IN_NAMESPACE: [Need; 9] = [
     GET_PODS,
     LIST_PODS,
     GET_EXEC,
@@ -88,6 +102,8 @@ pub const IN_NAMESPACE: [Need; 7] = [
     LIST_GRAPHS,
     GET_CONFIG_MAPS,
     LIST_DOMAINS,
+    GET_CLAIM_TEMPLATES,
+    GET_CLAIMS,
 ];
 
 /// See what the nodes offer.

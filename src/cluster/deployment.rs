@@ -6,7 +6,7 @@
 use super::call::{CallError, Cause, call, check_names, said};
 use super::connect::Cluster;
 use super::pods::{Catalogued, Templated, with_templates};
-use super::seen::{config_maps, seen, seen_data};
+use super::seen::{ClaimKind, claims, config_maps, seen, seen_claim, seen_data};
 use crate::report::Note;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
@@ -47,8 +47,9 @@ pub struct Deployment {
     pub notes: Vec<Note>,
     /// The selector that finds its pods.
     pub selector: String,
-    /// ConfigMaps that its pods take variables or engine files from, as YAML, reduced.
-    pub config_maps: Vec<String>,
+    /// Objects that its pods refer to, as YAML, reduced: ConfigMaps that they take variables or engine files from, and the
+    /// templates of their resource claims.
+    pub companions: Vec<String>,
 }
 
 /// An object of the operator.
@@ -168,12 +169,16 @@ pub async fn find(
         Choice::Selector(selector) => by_selector(cluster, namespace, selector, catalogued).await,
         Choice::Graph(name) => by_name(cluster, namespace, name.as_deref(), catalogued).await,
     }?;
-    found.read_config_maps(cluster).await;
+    let (maps, claims) = tokio::join!(found.config_maps(cluster), found.claims(cluster));
+    for (texts, notes) in [maps, claims] {
+        found.companions.extend(texts);
+        found.notes.extend(notes);
+    }
     Ok(found)
 }
 
-/// More ConfigMaps than this are not read.
-const CONFIG_MAPS: usize = 32;
+/// More ConfigMaps than this are not read, nor more claims.
+const REFERRED: usize = 32;
 
 async fn by_selector(
     cluster: &Cluster,
@@ -224,7 +229,7 @@ async fn by_selector(
         written: None,
         pods,
         notes,
-        config_maps: Vec::new(),
+        companions: Vec::new(),
     })
 }
 
@@ -329,7 +334,7 @@ async fn by_name(
         namespace: namespace.to_owned(),
         pods,
         notes,
-        config_maps: Vec::new(),
+        companions: Vec::new(),
     })
 }
 
@@ -463,50 +468,142 @@ async fn config_map(
     })))
 }
 
+/// API versions of resource claims, the newest first: Kubernetes 1.34, 1.33, 1.32.
+const CLAIM_VERSIONS: [&str; 3] = ["v1", "v1beta2", "v1beta1"];
+
+/// A claim or its template, reduced to the device classes that it asks for.
+async fn claim(
+    cluster: &Cluster,
+    namespace: &str,
+    kind: ClaimKind,
+    name: &str,
+) -> Result<String, CallError> {
+    let doing = format!("get {} {namespace}/{}", kind.word(), said(name));
+    let failed = |cause| CallError {
+        doing: doing.clone(),
+        cause,
+    };
+    check_names(&[namespace, name]).map_err(failed)?;
+    for version in CLAIM_VERSIONS {
+        let resource = ApiResource {
+            group: "resource.k8s.io".to_owned(),
+            version: version.to_owned(),
+            api_version: format!("resource.k8s.io/{version}"),
+            kind: kind.word().to_owned(),
+            plural: kind.plural().to_owned(),
+        };
+        let api: Api<DynamicObject> =
+            Api::namespaced_with(cluster.client.clone(), namespace, &resource);
+        match call(&doing, cluster.deadline, || api.get(name)).await {
+            Ok(object) => {
+                return Ok(yaml(&json!({
+                    "apiVersion": resource.api_version,
+                    "kind": resource.kind,
+                    "metadata": {"name": name},
+                    "spec": seen_claim(&object.data["spec"]),
+                })));
+            }
+            // No such object, or a server that does not serve this version.
+            Err(CallError {
+                cause: Cause::NotFound,
+                ..
+            }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(failed(Cause::NotFound))
+}
+
+/// What was read side by side, in the order of the names; `lost` says what is not known where one could not be read.
+async fn gathered<F>(reading: Vec<F>, lost: &str) -> (Vec<String>, Vec<Note>)
+where
+    F: Future<Output = (String, Result<String, CallError>)> + Send + 'static,
+{
+    let mut set: tokio::task::JoinSet<_> = reading.into_iter().collect();
+    let mut found = BTreeMap::new();
+    while let Some(joined) = set.join_next().await {
+        if let Ok((name, read)) = joined {
+            found.insert(name, read);
+        }
+    }
+    let (mut texts, mut notes) = (Vec::new(), Vec::new());
+    for (object, read) in found {
+        match read {
+            Ok(text) => texts.push(text),
+            Err(error) => notes.push(Note {
+                object,
+                message: format!("{error}; {lost}"),
+            }),
+        }
+    }
+    (texts, notes)
+}
+
 fn yaml(value: &Value) -> String {
     // What cannot be written as YAML is still YAML as JSON.
     serde_saphyr::to_string(value).unwrap_or_else(|_| value.to_string())
 }
 
 impl Deployment {
-    /// Reads the ConfigMaps that the pods, or without pods the object, refer to. Of each that cannot be read a note says so.
-    async fn read_config_maps(&mut self, cluster: &Cluster) {
-        let mut wanted = BTreeMap::new();
+    /// Specs of the pods, each template once; without pods that of the object.
+    fn specs(&self) -> Vec<Value> {
         let mut templates: Vec<&str> = self.pods.iter().map(|p| &*p.template).collect();
         templates.sort_unstable();
         templates.dedup();
-        for template in templates {
-            let template: Value = serde_json::from_str(template).unwrap_or_default();
-            config_maps(&template, &mut wanted);
-        }
+        let parsed = templates.into_iter().map(serde_json::from_str);
+        let mut specs: Vec<Value> = parsed.map(Result::unwrap_or_default).collect();
         if let (true, Some(written)) = (self.pods.is_empty(), &self.written) {
-            config_maps(&written.object, &mut wanted);
+            specs.push(written.object.clone());
         }
-        let mut reading = tokio::task::JoinSet::new();
-        for (name, keys) in wanted.into_iter().take(CONFIG_MAPS) {
-            let (cluster, namespace) = (cluster.clone(), self.namespace.clone());
-            reading.spawn(async move {
-                let read = config_map(&cluster, &namespace, &name, &keys).await;
-                (name, read)
-            });
+        specs
+    }
+
+    /// The ConfigMaps that the pods refer to. Of each that cannot be read a note says so.
+    async fn config_maps(&self, cluster: &Cluster) -> (Vec<String>, Vec<Note>) {
+        let mut wanted = BTreeMap::new();
+        for spec in self.specs() {
+            config_maps(&spec, &mut wanted);
         }
-        let mut found = BTreeMap::new();
-        while let Some(joined) = reading.join_next().await {
-            if let Ok((name, read)) = joined {
-                found.insert(name, read);
-            }
+        let read = wanted
+            .into_iter()
+            .take(REFERRED)
+            .map(|(name, keys)| {
+                let (cluster, namespace) = (cluster.clone(), self.namespace.clone());
+                async move {
+                    let read = config_map(&cluster, &namespace, &name, &keys).await;
+                    (format!("ConfigMap {}", said(&name)), read)
+                }
+            })
+            .collect();
+        gathered(
+            read,
+            "what it sets is known only where the worker's process shows it",
+        )
+        .await
+    }
+
+    /// The resource claims of the pods: they say what a pod gets by DRA. Of each that cannot be read a note says so.
+    async fn claims(&self, cluster: &Cluster) -> (Vec<String>, Vec<Note>) {
+        let mut wanted = BTreeSet::new();
+        for spec in self.specs() {
+            claims(&spec, &mut wanted);
         }
-        for (name, read) in found {
-            match read {
-                Ok(text) => self.config_maps.push(text),
-                Err(error) => self.notes.push(Note {
-                    object: format!("ConfigMap {}", said(&name)),
-                    message: format!(
-                        "{error}; what it sets is known only where the worker's process shows it"
-                    ),
-                }),
-            }
-        }
+        let read = wanted
+            .into_iter()
+            .take(REFERRED)
+            .map(|(kind, name)| {
+                let (cluster, namespace) = (cluster.clone(), self.namespace.clone());
+                async move {
+                    let read = claim(&cluster, &namespace, kind, &name).await;
+                    (format!("{} {}", kind.word(), said(&name)), read)
+                }
+            })
+            .collect();
+        gathered(
+            read,
+            "so it is not known which devices the pods get by this claim",
+        )
+        .await
     }
 
     /// What happened to these pods since they were listed: a second look, for when some of them could not be read to the end.

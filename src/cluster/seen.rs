@@ -480,10 +480,104 @@ pub(super) fn config_maps(value: &Value, into: &mut BTreeMap<String, BTreeSet<St
     }
 }
 
+/// How a pod refers to what it gets by DRA.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum ClaimKind {
+    Template,
+    Claim,
+}
+
+impl ClaimKind {
+    /// The kind of the object.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Template => "ResourceClaimTemplate",
+            Self::Claim => "ResourceClaim",
+        }
+    }
+
+    /// Its place in a path of the API.
+    pub(super) fn plural(self) -> &'static str {
+        match self {
+            Self::Template => "resourceclaimtemplates",
+            Self::Claim => "resourceclaims",
+        }
+    }
+}
+
+/// The claims and templates that an object refers to, wherever it does.
+pub(super) fn claims(value: &Value, into: &mut BTreeSet<(ClaimKind, String)>) {
+    match value {
+        Value::Array(items) => items.iter().for_each(|item| claims(item, into)),
+        Value::Object(map) => {
+            for (key, part) in map {
+                let kind = match key.as_str() {
+                    "resourceClaimTemplateName" => Some(ClaimKind::Template),
+                    "resourceClaimName" => Some(ClaimKind::Claim),
+                    _ => None,
+                };
+                if let (Some(kind), Some(name)) = (kind, part.as_str()) {
+                    into.insert((kind, name.to_owned()));
+                }
+                claims(part, into);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Of the spec of a claim or template, the device classes of its requests.
+pub(super) fn seen_claim(value: &Value) -> Value {
+    match value {
+        Value::Array(items) => Value::Array(items.iter().map(seen_claim).collect()),
+        Value::Object(map) => {
+            let part = |(key, part): (&String, &Value)| {
+                let kept = match key.as_str() {
+                    "spec" | "devices" | "requests" | "exactly" | "firstAvailable" => {
+                        seen_claim(part)
+                    }
+                    "deviceClassName" => Value::from(part.as_str()?),
+                    _ => return None,
+                };
+                Some((key.clone(), kept))
+            };
+            Value::Object(map.iter().filter_map(part).collect())
+        }
+        _ => Value::Null,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn of_a_claim_the_classes_remain() {
+        let spec = json!({"metadata": {"labels": {"x": "s3cret"}}, "spec": {"devices": {
+            "requests": [
+                {"name": "channel", "exactly": {"deviceClassName": "compute-domain-default-channel.nvidia.com", "count": 1}},
+                {"name": "nic", "firstAvailable": [{"name": "a", "deviceClassName": "rdma-dranet", "selectors": [{"cel": {"expression": "s3cret"}}]}]},
+            ],
+            "config": [{"opaque": {"driver": "d", "parameters": {"domainID": "s3cret"}}}],
+        }}});
+        assert_eq!(
+            seen_claim(&spec),
+            json!({"spec": {"devices": {"requests": [
+                {"exactly": {"deviceClassName": "compute-domain-default-channel.nvidia.com"}},
+                {"firstAvailable": [{"deviceClassName": "rdma-dranet"}]},
+            ]}}})
+        );
+        let pod = json!({"groups": [{"podTemplate": {"spec": {"resourceClaims": [
+            {"name": "a", "resourceClaimTemplateName": "t"}, {"name": "b", "resourceClaimName": "c"}]}}}]});
+        let mut found = BTreeSet::new();
+        claims(&pod, &mut found);
+        let expected = [
+            (ClaimKind::Template, "t".to_owned()),
+            (ClaimKind::Claim, "c".to_owned()),
+        ];
+        assert_eq!(found, expected.into());
+    }
 
     #[test]
     fn words_of_commands_are_on_a_list_or_hidden() {

@@ -2,7 +2,7 @@
 
 use super::{Consequence, Finding, Fix, KvPath, Status};
 use crate::target::{Target, TargetKind};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Causes in order: fails before warns, what carries KV before what does not, then target and table order. A finding
 /// that another one on the same object declares as its consequence stands beneath it, and the same fault on several
@@ -20,13 +20,21 @@ pub(super) fn fix_first(checks: &[Finding]) -> Vec<Fix> {
     });
     let causes = Causes::among(&open);
     let mut fixes: Vec<Fix> = Vec::new();
-    let mut index: BTreeMap<(usize, &str, &str, &str), usize> = BTreeMap::new();
+    let mut index: BTreeMap<(usize, &str, &str, String), usize> = BTreeMap::new();
+    // Entries by the finding, and what has an entry already: two faults of one object stay two.
+    let mut entries: BTreeMap<Which<'_>, usize> = BTreeMap::new();
+    let mut taken: BTreeSet<(usize, &Target)> = BTreeSet::new();
     for f in open.iter().copied().filter(|f| causes.of(f).is_none()) {
-        let key = (f.target.ordinal, f.id, f.name.as_str(), f.detail.as_str());
-        if let Some(&at) = index.get(&key) {
+        let key = (f.target.ordinal, f.id, f.name.as_str(), shape(f));
+        if let Some(&at) = index.get(&key)
+            && taken.insert((at, &f.target))
+        {
+            entries.insert(which(f), at);
             fixes[at].also.push(f.target.clone());
             continue;
         }
+        taken.insert((fixes.len(), &f.target));
+        entries.insert(which(f), fixes.len());
         index.insert(key, fixes.len());
         fixes.push(Fix {
             id: f.id,
@@ -49,13 +57,7 @@ pub(super) fn fix_first(checks: &[Finding]) -> Vec<Fix> {
         while let Some(next) = causes.of(top) {
             top = next;
         }
-        let key = (
-            top.target.ordinal,
-            top.id,
-            top.name.as_str(),
-            top.detail.as_str(),
-        );
-        if let Some(&at) = index.get(&key) {
+        if let Some(&at) = entries.get(&which(top)) {
             let fix = &mut fixes[at];
             // The lines to paste often belong to the manifest side of a cause that was seen on machines.
             let seen = matches!(fix.target.kind, TargetKind::Pod | TargetKind::Workload);
@@ -72,6 +74,27 @@ pub(super) fn fix_first(checks: &[Finding]) -> Vec<Fix> {
         }
     }
     fixes
+}
+
+/// A finding, as others find it again.
+type Which<'a> = (&'a Target, &'a str, &'a str, &'a str);
+
+fn which(f: &Finding) -> Which<'_> {
+    (&f.target, f.id, &f.name, &f.detail)
+}
+
+/// What makes a fault the same on several objects. Two pods tell one fault with their own devices, addresses and numbers,
+/// and whoever mends it mends it for all of them.
+fn shape(f: &Finding) -> String {
+    if f.target.kind != TargetKind::Pod {
+        return f.detail.clone();
+    }
+    let word = |word: &str| match word.contains(|c: char| c.is_ascii_digit()) {
+        true => "#".to_owned(),
+        false => word.to_owned(),
+    };
+    let words: Vec<String> = f.detail.split_whitespace().map(word).collect();
+    words.join(" ")
 }
 
 /// Who may be the cause of what, found without comparing thousands of containers with each other.

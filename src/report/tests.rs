@@ -276,6 +276,45 @@ fn a_chain_ends_at_its_first_cause() {
 }
 
 #[test]
+fn one_fault_that_pods_tell_with_their_own_numbers_is_one_entry() {
+    let pod = |name: &str| Target {
+        kind: TargetKind::Pod,
+        name: name.to_owned(),
+        ..worker(1, "decode")
+    };
+    let says = |detail: &str, target: Target| Finding {
+        detail: detail.to_owned(),
+        ..finding("A", Status::Fail, target)
+    };
+    let follower = Finding {
+        follows: vec!["a".to_owned()],
+        ..finding("B", Status::Warn, pod("d-1"))
+    };
+    let found = fixes(vec![
+        says("GID 1 of mlx5_0 is fe80::1", pod("d-0")),
+        says("GID 1 of mlx5_0 is fe80::2", pod("d-1")),
+        says("GID 1 of mlx5_9 is empty", pod("d-2")),
+        follower,
+    ]);
+    let shown: Vec<(&str, usize, usize)> = found
+        .iter()
+        .map(|f| (f.target.name.as_str(), f.also.len(), f.consequences.len()))
+        .collect();
+    assert_eq!(shown, [("d-0", 1, 1), ("d-2", 0, 0)]);
+    // Two faults of one pod stay two, and so do those of two workers as they are written.
+    let twice = vec![
+        says("port 1 is down", pod("d-0")),
+        says("port 2 is down", pod("d-0")),
+    ];
+    assert_eq!(fixes(twice).len(), 2);
+    let written = vec![
+        says("UCX_MAX_RMA_RAILS=0", worker(1, "prefill")),
+        says("UCX_MAX_RMA_RAILS=1", worker(1, "decode")),
+    ];
+    assert_eq!(fixes(written).len(), 2);
+}
+
+#[test]
 fn the_same_fault_on_two_workers_is_one_entry() {
     let twice = |d: &str| {
         let other = Finding {

@@ -63,16 +63,16 @@ pub(super) fn fix_of_failure(what: What) -> &'static str {
             "A known defect of UCX 1.20.0 makes a second agent on a host run away (nixl#1668): upgrade NIXL, and try again."
         }
         What::Connect => {
-            "Check that both pods have a device on a common network and that nothing filters between them; the log names \
-             the transports that were ruled out."
+            "Check that both pods have a device on a common network and that nothing filters between them (`explain \
+             firewall`); the log names the transports that were ruled out."
         }
         What::Prepare | What::Transfer => {
-            "Read the last lines of both logs: a retry count that was exceeded points to GID index, MTU or the fabric; a \
-             protection error to memory registration."
+            "Read the last lines of both logs: a retry count that was exceeded points to GID index, MTU or the fabric \
+             (`explain pfc`); a protection error to memory registration, or to bridges (`explain acs`)."
         }
         What::Stall => {
-            "Nothing moved, and both ends are alive: look for a link that is down, a filter between the pods, or PFC/ECN \
-             settings that differ along the path."
+            "Nothing moved, and both ends are alive: look for a link that is down, a filter between the pods \
+             (`explain firewall`), or PFC/ECN settings that differ along the path (`explain pfc`)."
         }
         What::Killed => "Look at the container's events and limits, and run it again.",
         What::OutOfMemory => {

@@ -23,7 +23,10 @@ mod discovery;
 mod environment;
 mod faults;
 mod fleet;
+mod healthy;
 mod nodes;
+mod rack;
+mod scenarios;
 mod transfers;
 
 use fake::cluster::FakeCluster;

@@ -68,7 +68,12 @@ fn run(scope: &DeploymentScope<'_>) -> Outcome {
                     .follows("link-layer-differs")
                     .fix("place both roles on nodes of one fabric")
             });
-            draft.detail = format!("{} and {}: {}", names(left), names(right), draft.detail);
+            draft.detail = format!(
+                "between {} on one side and {} on the other: {}",
+                names(left),
+                names(right),
+                draft.detail
+            );
             Some(draft.with([both(
                 &ask::RDMA_GIDS,
                 (left, &a.words()),

@@ -67,6 +67,8 @@ fn run(scope: &DeploymentScope<'_>) -> Outcome {
             .facts
             .pod
             .known()
+            // What never ran has no image yet, and a name tells nothing beside a digest.
+            .filter(|pod| pod.pulled)
             .and_then(|pod| pod.image.clone());
         if let Some(image) = image {
             images.entry(image).or_default().push(container);
@@ -224,6 +226,13 @@ mod tests {
                 "the same image, not looked into",
                 "prefill",
                 blind("a@sha256:1"),
+                one.clone(),
+                vec![Skipped],
+            ),
+            (
+                "one that never ran",
+                "prefill",
+                vec![(&ask::POD_SPEC, "image: a:1\n".to_owned())],
                 one.clone(),
                 vec![Skipped],
             ),

@@ -111,6 +111,7 @@ fn run(container: &Container<'_>) -> Outcome {
             drafts.push(
                 Draft::warn(drifted)
                     .headline(format!("{name} differs from the pod spec"))
+                    .follows(format!("env:{name}"))
                     .with([evidence(&ask::ENVIRONMENT, lines.iter().map(String::as_str))])
                     .fix(format!("set {name} in the pod spec alone, and remove it from the image and the start script")),
             );

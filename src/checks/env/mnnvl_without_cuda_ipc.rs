@@ -51,6 +51,7 @@ fn run(scope: &WorkerScope<'_>) -> Outcome {
     Ok(vec![
         Draft::warn(detail)
             .with(written.map(|entry| entry.spot.evidence()))
+            .follows("env:UCX_TLS")
             .fix("remove one of the two settings, on both roles"),
     ])
 }

@@ -39,13 +39,15 @@ fn run(scope: &WorkerScope<'_>) -> Outcome {
     }
     let names: Vec<&str> = named.iter().map(|(name, _)| **name).collect();
     let detail = format!(
-        "{} name things of the node; whether they exist and are ACTIVE there is not in a manifest: run `node` on the pod",
-        names.join(", ")
+        "{} {} things of the node; whether they exist and are ACTIVE there is not in a manifest: run `node` on the pod",
+        names.join(", "),
+        if names.len() == 1 { "names" } else { "name" }
     );
     let evidence = named.iter().map(|(_, entry)| entry.spot.evidence());
-    Ok(vec![
-        Draft::skipped(Skip::new(SkipReason::NotCollected, detail)).with(evidence),
-    ])
+    let mut draft = Draft::skipped(Skip::new(SkipReason::NotCollected, detail)).with(evidence);
+    // The running workers answer it, where they are looked at.
+    draft.follows = names.iter().map(|name| format!("env:{name}")).collect();
+    Ok(vec![draft])
 }
 
 #[cfg(test)]

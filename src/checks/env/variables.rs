@@ -2,10 +2,13 @@ use crate::catalogue::{self, Scope, Variable};
 use crate::check;
 use crate::checks::WorkerScope;
 use crate::checks::declare::{Draft, Outcome};
-use crate::judge::{self, context::Context};
+use crate::judge::{
+    self,
+    context::{Context, Tri},
+};
 use crate::manifest::workload::{EnvEntry, EnvValue};
 use crate::observed::Skip;
-use crate::report::{KvPath, SkipReason};
+use crate::report::{KvPath, SkipReason, Status};
 use crate::sanitise;
 
 check! {
@@ -35,7 +38,8 @@ fn run(scope: &WorkerScope<'_>) -> Outcome {
     let drafts = scope.worker.env.iter().filter_map(|(name, entry)| {
         let variable = catalogue::find(name)?;
         let draft = match applies(scope, variable) {
-            Ok(()) => judged(variable, entry, &context),
+            Ok(()) => in_domain(scope, variable, entry, &context)
+                .unwrap_or_else(|| judged(variable, entry, &context)),
             Err(why) => Draft::ok(format!("{}: not applicable, {why}", shown(variable, entry)))
                 .on_kv_path(KvPath::Off),
         };
@@ -66,13 +70,44 @@ fn applies(scope: &WorkerScope<'_>, variable: &Variable) -> Result<(), &'static 
     })
 }
 
-fn judged(variable: &Variable, entry: &EnvEntry, context: &Context) -> Draft {
-    let carries_kv = variable.scope == Scope::Kv;
-    let path = if carries_kv {
-        KvPath::Required
-    } else {
-        KvPath::Off
+/// What is right with NVLink between nodes and wrong without, where an unresolved claim leaves open which it is.
+fn in_domain(
+    scope: &WorkerScope<'_>,
+    variable: &Variable,
+    entry: &EnvEntry,
+    context: &Context,
+) -> Option<Draft> {
+    let claim = scope.worker.unresolved_claims.first()?;
+    let EnvValue::Literal(value) = &entry.value else {
+        return None;
     };
+    let status = |mnnvl| {
+        let context = Context {
+            mnnvl,
+            ..context.clone()
+        };
+        judge::judge(variable.name, Some(value), &context).status
+    };
+    let open = context.mnnvl == Tri::Unknown
+        && status(Tri::Yes) == Status::Ok
+        && status(Tri::No) != Status::Ok;
+    let detail = format!(
+        "{}: right where the claim {claim} is a ComputeDomain channel, and its template is not in this input",
+        shown(variable, entry)
+    );
+    let path = kv_path(variable);
+    open.then(|| Draft::skipped(Skip::new(SkipReason::Unresolved, detail)).on_kv_path(path))
+}
+
+fn kv_path(variable: &Variable) -> KvPath {
+    match variable.scope {
+        Scope::Kv => KvPath::Required,
+        _ => KvPath::Off,
+    }
+}
+
+fn judged(variable: &Variable, entry: &EnvEntry, context: &Context) -> Draft {
+    let path = kv_path(variable);
     let shown = shown(variable, entry);
     match &entry.value {
         EnvValue::Literal(value) => {
@@ -155,6 +190,16 @@ mod tests {
                     "no RDMA transport in a domain",
                     both(Pod::of(&nvlink).spec(&claims("chan"))) + &channel("chan"),
                     &[Ok, Ok],
+                ),
+                (
+                    "no RDMA transport, and a claim that nobody knows",
+                    both(Pod::of(&nvlink).spec(&claims("chan"))),
+                    &[Skipped, Skipped],
+                ),
+                (
+                    "TCP, and a claim that nobody knows",
+                    both(Pod::of(&lines(&[CLAIM, &tcp])).spec(&claims("chan"))),
+                    &[Fail, Fail],
                 ),
                 ("GPU memory unseen", tls(RDMA, "rc,cuda_ipc"), &[Fail, Fail]),
                 (

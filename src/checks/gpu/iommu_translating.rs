@@ -17,7 +17,7 @@ check! {
     ///
     /// ## False alarms
     /// In a virtual machine only the guest's view can be seen, and Grace translates by design: neither is judged. Access control
-    /// (ACS) of the bridges, the other cause of the same symptoms, is readable by root on the node only.
+    /// (ACS) of the bridges, the other cause of the same symptoms, is readable by root on the node only: `explain acs`.
     ///
     /// ## Sources
     /// NVIDIA/nccl#304, #1086, #2079; NCCL troubleshooting guide, "PCI Access Control Services".

@@ -21,7 +21,7 @@ check! {
     /// ## Sources
     /// Dynamo guide "EFA on AWS"; ai-dynamo/nixl#909; vllm-project/vllm#41814.
     "K8S003" "efa-backend" on Worker {
-        subsystem: Kubernetes, kv_path: Required, worst: Fail, causes: &[], since: "0.1.0",
+        subsystem: Kubernetes, kv_path: Required, worst: Fail, causes: &["NIXL001"], since: "0.1.0",
     }
 }
 

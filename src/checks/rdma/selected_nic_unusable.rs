@@ -78,6 +78,8 @@ fn judge(
     };
     let granted = facts.rdma.granted.get();
     let (mut usable, mut unusable) = (Vec::new(), Vec::new());
+    // Names that are right, of ports that are in no state to be used: that has causes of its own.
+    let (mut bad_names, mut named_right) = (0, 0);
     let mut unsure = None;
     for (at, name) in wanted.iter().enumerate() {
         if path != KvPath::Off && is_interface(name) {
@@ -95,6 +97,7 @@ fn judge(
             continue;
         }
         if matched.is_empty() {
+            bad_names += 1;
             let bare = name.split(':').next().unwrap_or_default();
             let known = devices.iter().any(|d| d.hca.name == bare);
             unusable.push(format!(
@@ -132,7 +135,9 @@ fn judge(
                 (Some(_), _) => reasons.push(line),
             }
         }
-        if !good {
+        if !good && !reasons.is_empty() {
+            bad_names += 1;
+            named_right += 1;
             unusable.extend(reasons);
         }
     }
@@ -151,17 +156,24 @@ fn judge(
         return Ok(Some(Draft::ok(detail).with([seen])));
     };
     let detail = format!(
-        "{said}: {} of {} names are unusable: {first}",
-        unusable.len(),
-        wanted.len()
+        "{said}: {bad_names} of {} {} nothing usable: {first}",
+        wanted.len(),
+        if wanted.len() == 1 {
+            "name matches"
+        } else {
+            "names match"
+        }
     );
     let seen = devices.evidence(unusable.iter().map(String::as_str));
     let nothing_left = usable.is_empty() && unsure.is_none();
-    let draft = if nothing_left && path != KvPath::Off && container.has_workers_environment() {
+    let mut draft = if nothing_left && path != KvPath::Off && container.has_workers_environment() {
         Draft::fail(format!("{detail}; none is left"))
     } else {
         Draft::warn(detail)
     };
+    if named_right == bad_names {
+        draft = draft.follows("device-not-granted").follows("ib-link");
+    }
     let fix = match path {
         KvPath::Off => "remove NCCL_IB_HCA, or name ACTIVE ports of this container",
         _ => "remove UCX_NET_DEVICES, or name ACTIVE ports of this container as device:port",
@@ -173,7 +185,7 @@ fn judge(
 mod tests {
     use super::*;
     use crate::ask;
-    use crate::checks::testing::{NOTHING, changed, hcas, verdict};
+    use crate::checks::testing::{NOTHING, changed, container, hcas, outcome, verdict};
     use crate::report::Status;
 
     #[test]
@@ -202,6 +214,25 @@ mod tests {
         ] {
             assert_eq!(with(line), Err(Skip::not_applicable()), "{line}");
         }
+    }
+
+    #[test]
+    fn a_right_name_of_a_port_that_is_down_has_another_cause() {
+        let with = |states: &[&str], line: &str| {
+            let answers = changed(&hcas(states), &[(&ask::ENVIRONMENT, line)]);
+            let mut drafts = outcome(run, &container("decode", &answers)).unwrap();
+            let draft = drafts.remove(0);
+            (!draft.follows.is_empty(), draft.detail)
+        };
+        let (follows, said) = with(&["1: DOWN", "1: DOWN"], "NCCL_IB_HCA=mlx5");
+        assert!(follows, "{said}");
+        assert!(
+            said.contains("1 of 1 name matches nothing usable"),
+            "{said}"
+        );
+        let (follows, said) = with(&["4: ACTIVE", "1: DOWN"], "NCCL_IB_HCA=mlx5_1,mlx5_9");
+        assert!(!follows, "{said}");
+        assert!(said.contains("2 of 2 names match nothing usable"), "{said}");
     }
 
     #[test]

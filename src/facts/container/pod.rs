@@ -27,6 +27,8 @@ pub struct Pod {
     pub capabilities: Vec<String>,
     /// Image as pulled, with its digest; else as asked for.
     pub image: Option<String>,
+    /// The image was pulled: [`Pod::image`] names what runs.
+    pub pulled: bool,
     /// The container passes its readiness probe; None in recordings that do not say.
     pub ready: Option<bool>,
     /// How often the container was started again.
@@ -111,6 +113,7 @@ fn parse(text: &str) -> Pod {
             _ => {}
         }
     }
+    pod.pulled = pod.image.is_some();
     pod.image = pod.image.take().or(asked_for);
     pod
 }

@@ -1,0 +1,85 @@
+//! What `explain` says of subjects that are no check, rule or variable: how a figure is computed, and what nobody can see from
+//! a container.
+
+use crate::budget;
+
+/// One subject.
+#[derive(Debug)]
+pub struct Topic {
+    /// As one asks for it.
+    pub name: &'static str,
+    /// In one line.
+    pub title: &'static str,
+    /// Paragraphs.
+    pub text: &'static str,
+    /// Where it comes from; empty where the text is this tool's own.
+    pub sources: &'static str,
+}
+
+/// All of them.
+pub const ALL: &[Topic] = &[
+    Topic {
+        name: "kv-budget",
+        title: "How long the KV cache of a prompt travels (check --isl)",
+        text: budget::EXPLANATION,
+        sources: "",
+    },
+    Topic {
+        name: "firewall",
+        title: "Packets that are dropped between the nodes",
+        text: "Cannot be seen from here: rules of nftables, iptables, a cloud's security group or a NetworkPolicy stand on the node, \
+               in the network or in the API, and a container sees only that nobody answers. No check is ok because of it, and none \
+               fails.
+
+What it looks like: the workers find each other by name and answer a ping, and the handshake (NIXL's side channel, SGLang's \
+bootstrap, NCCL's sockets) waits until it times out. On RoCE UDP port 4791 carries the data itself; on EFA the security group must \
+let all traffic of its own members pass. InfiniBand data passes no firewall, its handshake does.
+
+How to look: `check --transfer` moves data between the pods and says whether the handshake or the data path failed. On the node, \
+as root: `nft list ruleset`, `iptables -S`, and `ufw status` where it is used; look for a policy that drops. In the cluster: \
+`kubectl get networkpolicies -A`. NCCL takes any free port, so that a list of open ports does not help it.",
+        sources: "sgl-project/sglang#3794; NVIDIA/nccl#352, #388; horovod/horovod#1408; UDP 4791: InfiniBand Architecture \
+                  Specification, Annex A17 (RoCEv2); AWS guide \"Get started with EFA\".",
+    },
+    Topic {
+        name: "acs",
+        title: "PCIe bridges that send traffic between GPU and adapter up to the CPU",
+        text: "Can be seen from here in part: that a virtual machine shows GPU and adapter below one bridge (GPU008), and that the \
+               IOMMU translates (GPU007). Access control services (ACS) of the bridges themselves stand in configuration space \
+               that only root on the node may read, so whether they redirect is not known here, and no check is ok because of it.
+
+What it looks like: GPUDirect is slow or hangs, UCX or NCCL end with a local protection error, or KV arrives as garbage with HTTP \
+200.
+
+How to look: `check --transfer` compares every byte, and its rate tells a detour. On the node, as root: `lspci -vvv | grep -i \
+acsctl`: on a bare machine `SrcValid+` or `ReqRedir+` on the bridges between GPU and adapter is wrong. Switch ACS off in the \
+firmware, or with `setpci` at every boot. In a virtual machine it is the other way round: ATS on the adapter, and ACS with direct \
+translated peer-to-peer on the hypervisor. Grace needs none of this.",
+        sources: "NVIDIA/nccl#2079, #304, #489; openucx/ucx#9515; ai-dynamo/dynamo#12463; NCCL troubleshooting guide, \"PCI Access \
+                  Control Services\"; NVIDIA AI Enterprise, \"GPUDirect RDMA in virtual machines\".",
+    },
+    Topic {
+        name: "pfc",
+        title: "RoCE that loses packets: flow control, traffic classes, ECN",
+        text: "Cannot be seen from here: which priorities are lossless stands in the adapter's firmware and in the switches. \
+               Variables that choose a class (`UCX_IB_TRAFFIC_CLASS`, `NCCL_IB_TC`) are shown; whether the fabric treats that \
+               class as lossless is not known here, and no check is ok because of it.
+
+What it looks like: transfers of a few hundred MB/s or less under load, retry errors (\"transport retry count exceeded\"), or a \
+stall while everything is up. `out_of_sequence`, `packet_seq_err` and `local_ack_timeout_err` grow; the check of errors of ports \
+(RDMA016) tells what they say now.
+
+How to look: on the node `mlnx_qos -i <interface>` names the lossless priority, `cma_roce_tos` and \
+`/sys/class/infiniband/<device>/tc/1/traffic_class` the class that is set for all, and `ethtool -S <interface> | grep -i prio` \
+the pauses. The class must be lossless on every hop of the path, and the same at both ends: a class that is set globally does not \
+reach whoever sets its own, and `NCCL_IB_TC` must then name it too. `check --transfer` measures the path with nothing else on it; \
+losses that come with load it does not see.",
+        sources: "NVIDIA/nccl#378, #2383; openucx/ucx#10325, #6000.",
+    },
+];
+
+/// One of them.
+pub fn find(name: &str) -> Option<&'static Topic> {
+    ALL.iter()
+        .find(|topic| topic.name.eq_ignore_ascii_case(name))
+}
