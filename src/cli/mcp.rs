@@ -96,13 +96,37 @@ struct Offer {
     moves: bool,
 }
 
-const NAMESPACE: Field = field("namespace", Form::Option("namespace"), "Namespace; that of the context by default.");
-const POD: Field = field("pods", Form::Each("pod"), "Pods to look into; without any, this machine.");
-const SELECTOR: Field = field("selector", Form::Option("selector"), "Label selector that finds the pods.");
-const CONTAINER: Field = field("container", Form::Option("container"), "Container; the worker's by default.");
-const CONTEXT: Field = field("context", Form::Option("context"), "Context of the kubeconfig.");
+const NAMESPACE: Field = field(
+    "namespace",
+    Form::Option("namespace"),
+    "Namespace; that of the context by default.",
+);
+const POD: Field = field(
+    "pods",
+    Form::Each("pod"),
+    "Pods to look into; without any, this machine.",
+);
+const SELECTOR: Field = field(
+    "selector",
+    Form::Option("selector"),
+    "Label selector that finds the pods.",
+);
+const CONTAINER: Field = field(
+    "container",
+    Form::Option("container"),
+    "Container; the worker's by default.",
+);
+const CONTEXT: Field = field(
+    "context",
+    Form::Option("context"),
+    "Context of the kubeconfig.",
+);
 const KUBECONFIG: Field = field("kubeconfig", Form::Option("kubeconfig"), "Kubeconfig file.");
-const DEADLINE: Field = field("deadline", Form::Option("deadline"), "Seconds for the whole run.");
+const DEADLINE: Field = field(
+    "deadline",
+    Form::Option("deadline"),
+    "Seconds for the whole run.",
+);
 
 static OFFERS: &[Offer] = &[
     Offer {
@@ -111,7 +135,11 @@ static OFFERS: &[Offer] = &[
         about: "Judges the transport settings (UCX, NIXL, NCCL, libfabric, RDMA resources) of Dynamo manifests: files, \
                 directories, kustomizations. Reads files only.",
         command: &["env"],
-        fields: &[needed("paths", Form::AllAlone, "Files, directories or kustomizations.")],
+        fields: &[needed(
+            "paths",
+            Form::AllAlone,
+            "Files, directories or kustomizations.",
+        )],
         moves: false,
     },
     Offer {
@@ -120,8 +148,20 @@ static OFFERS: &[Offer] = &[
         about: "What containers, or this machine, can really do: RDMA devices and ports, GPUs and NVLink, UCX, NIXL, limits, the \
                 environment in force. One read-only script per container.",
         command: &["node"],
-        fields: &[NAMESPACE, POD, SELECTOR, CONTAINER, CONTEXT, KUBECONFIG, DEADLINE,
-            field("inputs", Form::Each("input"), "Pasted outputs instead of a machine, each NAME=FILE.")],
+        fields: &[
+            NAMESPACE,
+            POD,
+            SELECTOR,
+            CONTAINER,
+            CONTEXT,
+            KUBECONFIG,
+            DEADLINE,
+            field(
+                "inputs",
+                Form::Each("input"),
+                "Pasted outputs instead of a machine, each NAME=FILE.",
+            ),
+        ],
         moves: false,
     },
     Offer {
@@ -129,7 +169,9 @@ static OFFERS: &[Offer] = &[
         title: "Is NIXL ready?",
         about: "Whether NIXL can move KV from these pods, or this machine: package, interpreter, UCX, plugins, backend. Moves nothing.",
         command: &["nixl"],
-        fields: &[NAMESPACE, POD, SELECTOR, CONTAINER, CONTEXT, KUBECONFIG, DEADLINE],
+        fields: &[
+            NAMESPACE, POD, SELECTOR, CONTAINER, CONTEXT, KUBECONFIG, DEADLINE,
+        ],
         moves: false,
     },
     Offer {
@@ -154,7 +196,11 @@ static OFFERS: &[Offer] = &[
         title: "Explain",
         about: "What a check, a variable or an error means, or a judgement of VARIABLE=VALUE.",
         command: &["explain"],
-        fields: &[needed("subject", Form::Alone, "Id or name of a check, name of a variable, VARIABLE=VALUE.")],
+        fields: &[needed(
+            "subject",
+            Form::Alone,
+            "Id or name of a check, name of a variable, VARIABLE=VALUE.",
+        )],
         moves: false,
     },
     Offer {
@@ -162,24 +208,74 @@ static OFFERS: &[Offer] = &[
         title: "Replay a recording",
         about: "The report of a deployment that `check --save` recorded.",
         command: &["check"],
-        fields: &[needed("recording", Form::Option("from"), "The recording: a directory, or a .tar.zst file.")],
+        fields: &[needed(
+            "recording",
+            Form::Option("from"),
+            "The recording: a directory, or a .tar.zst file.",
+        )],
         moves: false,
     },
 ];
 
-const DEPLOYMENT: Field = field("deployment", Form::Alone, "Name of the DynamoGraphDeployment; the only one of the namespace by default.");
-const RECIPE: Field = field("recipe", Form::Each("recipe"), "Files that say what was meant.");
-const ISL: Field = field("isl", Form::Option("isl"), "Tokens of a prompt, for the KV budget.");
-const SLO: Field = field("ttft_slo", Form::Option("ttft-slo"), "Milliseconds that the first token may take.");
+const DEPLOYMENT: Field = field(
+    "deployment",
+    Form::Alone,
+    "Name of the DynamoGraphDeployment; the only one of the namespace by default.",
+);
+const RECIPE: Field = field(
+    "recipe",
+    Form::Each("recipe"),
+    "Files that say what was meant.",
+);
+const ISL: Field = field(
+    "isl",
+    Form::Option("isl"),
+    "Tokens of a prompt, for the KV budget.",
+);
+const SLO: Field = field(
+    "ttft_slo",
+    Form::Option("ttft-slo"),
+    "Milliseconds that the first token may take.",
+);
 
 const CHECK: &[Field] = &[
-    DEPLOYMENT, NAMESPACE, SELECTOR, CONTAINER, CONTEXT, KUBECONFIG, DEADLINE, RECIPE, ISL, SLO,
-    field("nodes", Form::Switch("nodes"), "Look at the nodes of the cluster, too."),
+    DEPLOYMENT,
+    NAMESPACE,
+    SELECTOR,
+    CONTAINER,
+    CONTEXT,
+    KUBECONFIG,
+    DEADLINE,
+    RECIPE,
+    ISL,
+    SLO,
+    field(
+        "nodes",
+        Form::Switch("nodes"),
+        "Look at the nodes of the cluster, too.",
+    ),
 ];
 const PROVE: &[Field] = &[
-    DEPLOYMENT, NAMESPACE, SELECTOR, CONTAINER, CONTEXT, KUBECONFIG, DEADLINE, RECIPE, ISL, SLO,
-    field("sample", Form::Option("sample"), "So many of all pairs; what is not in the sample stays unproven."),
-    field("quick", Form::Switch("quick"), "Fewer and smaller operations."),
+    DEPLOYMENT,
+    NAMESPACE,
+    SELECTOR,
+    CONTAINER,
+    CONTEXT,
+    KUBECONFIG,
+    DEADLINE,
+    RECIPE,
+    ISL,
+    SLO,
+    field(
+        "sample",
+        Form::Option("sample"),
+        "So many of all pairs; what is not in the sample stays unproven.",
+    ),
+    field(
+        "quick",
+        Form::Switch("quick"),
+        "Fewer and smaller operations.",
+    ),
 ];
 
 /// Arguments that are numbers.
@@ -203,7 +299,12 @@ impl Offer {
             kind["description"] = field.about.into();
             properties.insert(field.name.to_owned(), kind);
         }
-        let required: Vec<&str> = self.fields.iter().filter(|f| f.required).map(|f| f.name).collect();
+        let required: Vec<&str> = self
+            .fields
+            .iter()
+            .filter(|f| f.required)
+            .map(|f| f.name)
+            .collect();
         let schema = json!({
             "type": "object", "properties": properties, "required": required, "additionalProperties": false,
         });
@@ -222,16 +323,25 @@ impl Offer {
 
     /// The command line, or what is wrong with the arguments. Values never become options: they stand behind `=` or `--`.
     fn line(&self, given: &JsonObject) -> Result<Vec<String>, String> {
-        if let Some(unknown) = given.keys().find(|k| self.fields.iter().all(|f| f.name != k.as_str())) {
+        if let Some(unknown) = given
+            .keys()
+            .find(|k| self.fields.iter().all(|f| f.name != k.as_str()))
+        {
             let known: Vec<&str> = self.fields.iter().map(|f| f.name).collect();
-            return Err(format!("{unknown:?} is no argument of {}; there are: {}", self.name, known.join(", ")));
+            return Err(format!(
+                "{unknown:?} is no argument of {}; there are: {}",
+                self.name,
+                known.join(", ")
+            ));
         }
         let mut line: Vec<String> = self.command.iter().map(|w| (*w).to_owned()).collect();
         let mut alone = Vec::new();
         for field in self.fields {
             let wrong = |wanted: &str| format!("{} of {} must be {wanted}", field.name, self.name);
             let value = match given.get(field.name) {
-                None | Some(Value::Null) if field.required => return Err(format!("{} needs {}", self.name, field.name)),
+                None | Some(Value::Null) if field.required => {
+                    return Err(format!("{} needs {}", self.name, field.name));
+                }
                 None | Some(Value::Null) => continue,
                 Some(value) => value,
             };
@@ -240,7 +350,13 @@ impl Offer {
                 Value::Number(number) => Some(number.to_string()),
                 _ => None,
             };
-            let texts = |value: &Value| value.as_array()?.iter().map(text).collect::<Option<Vec<_>>>();
+            let texts = |value: &Value| {
+                value
+                    .as_array()?
+                    .iter()
+                    .map(text)
+                    .collect::<Option<Vec<_>>>()
+            };
             match field.form {
                 Form::Option(name) => {
                     let value = text(value).ok_or_else(|| wrong("a text or a number"))?;
@@ -256,7 +372,9 @@ impl Offer {
                     None => return Err(wrong("true or false")),
                 },
                 Form::Alone => alone.push(text(value).ok_or_else(|| wrong("a text"))?),
-                Form::AllAlone => alone.extend(texts(value).ok_or_else(|| wrong("a list of texts"))?),
+                Form::AllAlone => {
+                    alone.extend(texts(value).ok_or_else(|| wrong("a list of texts"))?)
+                }
             }
         }
         line.push("--output=json".to_owned());
@@ -279,7 +397,11 @@ const COMPLAINT: usize = 2_000;
 
 /// What became of a call.
 enum Ended {
-    Done { code: Option<i32>, stdout: String, stderr: String },
+    Done {
+        code: Option<i32>,
+        stdout: String,
+        stderr: String,
+    },
     Cancelled,
 }
 
@@ -380,7 +502,11 @@ fn summary(report: &Value) -> String {
 fn answer(ended: Ended) -> CallToolResult {
     let (code, stdout, stderr) = match ended {
         Ended::Cancelled => return CallToolResult::error(vec![ContentBlock::text("cancelled")]),
-        Ended::Done { code, stdout, stderr } => (code, stdout, stderr),
+        Ended::Done {
+            code,
+            stdout,
+            stderr,
+        } => (code, stdout, stderr),
     };
     let Ok(report) = serde_json::from_str::<Value>(&stdout) else {
         let said = if stderr.is_empty() { stdout } else { stderr };
@@ -398,9 +524,21 @@ fn answer(ended: Ended) -> CallToolResult {
 
 /// Pages that explain: address, name, text.
 const PAGES: &[(&str, &str, &str)] = &[
-    ("dynamo-interconnect-check://checks", "All checks", include_str!("../../docs/checks.md")),
-    ("dynamo-interconnect-check://variables", "The catalogue of variables", include_str!("../../docs/variables.md")),
-    ("dynamo-interconnect-check://rules", "The rules behind the verdicts", include_str!("../../docs/rules.md")),
+    (
+        "dynamo-interconnect-check://checks",
+        "All checks",
+        include_str!("../../docs/checks.md"),
+    ),
+    (
+        "dynamo-interconnect-check://variables",
+        "The catalogue of variables",
+        include_str!("../../docs/variables.md"),
+    ),
+    (
+        "dynamo-interconnect-check://rules",
+        "The rules behind the verdicts",
+        include_str!("../../docs/rules.md"),
+    ),
 ];
 
 impl ServerHandler for Server {
@@ -427,7 +565,9 @@ impl ServerHandler for Server {
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let offered = OFFERS.iter().filter(|o| self.allow_transfer || !o.moves);
-        Ok(ListToolsResult::with_all_items(offered.map(Offer::tool).collect()))
+        Ok(ListToolsResult::with_all_items(
+            offered.map(Offer::tool).collect(),
+        ))
     }
 
     async fn call_tool(
@@ -436,7 +576,10 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let Some(offer) = OFFERS.iter().find(|o| o.name == request.name) else {
-            return Err(ErrorData::invalid_params(format!("there is no tool {:?}", request.name), None));
+            return Err(ErrorData::invalid_params(
+                format!("there is no tool {:?}", request.name),
+                None,
+            ));
         };
         if offer.moves && !self.allow_transfer {
             let said = "this server was started without --allow-transfer, so it moves no data";
@@ -445,9 +588,9 @@ impl ServerHandler for Server {
         let line = offer
             .line(&request.arguments.unwrap_or_default())
             .map_err(|said| ErrorData::invalid_params(said, None))?;
-        let ended = run(&line, &context)
-            .await
-            .map_err(|e| ErrorData::internal_error(format!("cannot run this program again: {e}"), None))?;
+        let ended = run(&line, &context).await.map_err(|e| {
+            ErrorData::internal_error(format!("cannot run this program again: {e}"), None)
+        })?;
         Ok(answer(ended).into())
     }
 
@@ -468,7 +611,10 @@ impl ServerHandler for Server {
         _: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
         let Some((uri, _, text)) = PAGES.iter().find(|(uri, ..)| *uri == request.uri) else {
-            return Err(ErrorData::resource_not_found(format!("there is no {}", request.uri), None));
+            return Err(ErrorData::resource_not_found(
+                format!("there is no {}", request.uri),
+                None,
+            ));
         };
         Ok(ReadResourceResult::new(vec![ResourceContents::text(*text, *uri)]).into())
     }
@@ -488,7 +634,15 @@ mod tests {
         let given = json!({"deployment": "--transfer", "namespace": "--save=/x", "nodes": true, "isl": 8000});
         assert_eq!(
             line("check", given).unwrap(),
-            ["check", "--namespace=--save=/x", "--isl=8000", "--nodes", "--output=json", "--", "--transfer"]
+            [
+                "check",
+                "--namespace=--save=/x",
+                "--isl=8000",
+                "--nodes",
+                "--output=json",
+                "--",
+                "--transfer"
+            ]
         );
         assert_eq!(
             line("env", json!({"paths": ["-", "a b"]})).unwrap(),
@@ -526,7 +680,9 @@ mod tests {
                 if field.name == "ttft_slo" {
                     given.insert("isl".to_owned(), json!(5));
                 }
-                if ["node", "nixl"].contains(&offer.name) && !["inputs", "selector"].contains(&field.name) {
+                if ["node", "nixl"].contains(&offer.name)
+                    && !["inputs", "selector"].contains(&field.name)
+                {
                     given.insert("pods".to_owned(), json!(["x"]));
                 }
                 let line = offer.line(&given).unwrap();
