@@ -28,6 +28,7 @@ mod nodes;
 mod rack;
 mod scenarios;
 mod transfers;
+mod troubleshooting;
 mod trusted;
 
 use fake::cluster::FakeCluster;
