@@ -241,10 +241,8 @@ pub fn evaluate(command: &'static str, mut bundle: Bundle, beside: Beside) -> Re
         message: e.message.clone(),
     });
     notes.extend(unread.chain(described.running.notes.iter().cloned()));
-    let pairs = Pairs {
-        made: made.iter().map(PairFacts::report).collect(),
-        of: checks::pairs_of(&subject),
-    };
+    let transfers = made.iter().map(PairFacts::report).collect();
+    let pairs = Pairs::between(transfers, &checks::pairs_of(&subject));
     let above = Above {
         recipe: described.recipe.as_ref().and_then(only),
         object: described.object.as_ref().and_then(only),

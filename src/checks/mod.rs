@@ -299,14 +299,26 @@ pub fn run_on(subject: &Subject<'_>) -> Vec<Finding> {
     findings
 }
 
-/// How many pairs of a prefill and a decode worker the deployment has.
-pub fn pairs_of(subject: &Subject<'_>) -> usize {
-    let of = |roles: &[&str]| {
+/// The pairs of a prefill and a decode worker that the deployment has, by their pods.
+pub fn pairs_of<'a>(subject: &Subject<'a>) -> Vec<(&'a str, &'a str)> {
+    let of = |roles: &[&str]| -> Vec<&'a str> {
         let role = |s: &&Snapshot| s.place.role.as_deref().is_some_and(|r| roles.contains(&r));
-        subject.snapshots.iter().filter(role).count()
+        let all = subject.snapshots.iter().filter(role);
+        all.map(|s| s.place.pod.as_str()).collect()
     };
-    match of(&["prefill"]) * of(&["decode"]) {
-        0 => of(&["encode"]) * of(&["pd", "decode", "agg"]),
+    let cross = |from: &[&str], to: &[&str]| {
+        let to = of(to);
+        let pairs = of(from).into_iter();
+        pairs
+            .flat_map(|one| {
+                to.iter()
+                    .map(move |other| (one, *other))
+                    .collect::<Vec<_>>()
+            })
+            .collect::<Vec<_>>()
+    };
+    match cross(&["prefill"], &["decode"]) {
+        none if none.is_empty() => cross(&["encode"], &["pd", "decode", "agg"]),
         pairs => pairs,
     }
 }

@@ -211,7 +211,7 @@ impl Arguments {
             findings,
             collected.errors,
             collected.notes,
-            Pairs { made, of },
+            Pairs::of(made, of),
         );
         let code = self.report.finish(&report)?;
         Ok(if collected.interrupted {

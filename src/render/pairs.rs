@@ -335,7 +335,7 @@ mod tests {
     }
 
     fn drawn(made: Vec<PairReport>, of: usize, width: usize, verbose: bool) -> String {
-        let pairs_of = Pairs { made, of };
+        let pairs_of = Pairs::of(made, of);
         let report = Report::with_pairs("nixl", vec![], vec![], vec![], vec![], pairs_of);
         let mut out = String::new();
         pairs(&mut out, &report, Options { verbose, width }, width);

@@ -28,6 +28,8 @@ mod nodes;
 mod rack;
 mod scenarios;
 mod transfers;
+mod troubleshooting;
+mod trusted;
 
 use fake::cluster::FakeCluster;
 use run::Run;

@@ -1,0 +1,192 @@
+//! Nothing that trust needs may be missing: a healthy deployment whose transfers are proven is trusted, and whatever is taken
+//! away from its recording, it is not.
+
+use crate::on;
+use crate::rack::{Fabric, Rack};
+use dynamo_interconnect_check::bundle;
+use dynamo_interconnect_check::evaluate::{Beside, evaluate};
+use dynamo_interconnect_check::pair::PairFacts;
+use dynamo_interconnect_check::report::{Report, SkipReason, Status, Trust};
+use dynamo_interconnect_check::snapshot::{Answer, Bundle};
+use tempfile::TempDir;
+
+const REASONS: [SkipReason; 3] = [
+    SkipReason::Timeout,
+    SkipReason::Denied,
+    SkipReason::NotFound,
+];
+
+/// What must have been read in every worker. The others say how good a path is, or something that another answer says too.
+const NEEDED: &[&str] = &[
+    "dev-infiniband",
+    "dev-infiniband-open",
+    "environment",
+    "kernel",
+    "pod-spec",
+    "rdma-uverbs",
+    "target",
+    "worker-libraries",
+    "worker-limits",
+];
+
+/// The same, on one fabric only.
+fn also_needed(fabric: Fabric) -> &'static [&'static str] {
+    match fabric {
+        // Which GID is used, and whether its address is here.
+        Fabric::Roce => &["ip-addr", "nccl-settings", "rdma-gids", "ucx-settings"],
+        // Whether the adapters may reach the GPUs of a Grace machine.
+        Fabric::Mnnvl => &["nvidia-params"],
+        Fabric::InfiniBand | Fabric::Efa => &[],
+    }
+}
+
+/// The recording of a healthy deployment, with a proven transfer for each pair.
+async fn recorded(fabric: Fabric) -> Bundle {
+    let fake = Rack::new(fabric).into().start().await;
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("recording");
+    let run = on(&fake, &["g", "--nodes", "--save", path.to_str().unwrap()]).await;
+    assert_eq!(run.complaints(), Vec::<String>::new());
+    let mut bundle = bundle::read(&path).unwrap();
+    let made = &mut bundle.deployment.as_mut().unwrap().transfers;
+    for prefill in ["g-prefill-0", "g-prefill-1"] {
+        made.extend(["g-decode-0", "g-decode-1"].map(|decode| pair(decode, prefill)));
+    }
+    bundle
+}
+
+fn pair(initiator: &str, target: &str) -> PairFacts {
+    PairFacts {
+        initiator: initiator.to_owned(),
+        target: target.to_owned(),
+        namespace: Some("llm".to_owned()),
+        status: Status::Ok,
+        detail: "moved".to_owned(),
+        fix: None,
+        proven: true,
+        wrong_bytes: false,
+        reason: None,
+        lane: "the lane that is meant".to_owned(),
+        write_gbytes: Some(45.0),
+        read_gbytes: Some(45.0),
+        of_line_rate: Some(0.95),
+        memory: "gpu".to_owned(),
+        steps: Vec::new(),
+        caveats: Vec::new(),
+        evidence: Vec::new(),
+    }
+}
+
+fn judged(bundle: Bundle) -> Report {
+    evaluate("check", bundle, Beside::default())
+}
+
+/// Takes these answers of one worker away.
+fn without(whole: &Bundle, pod: usize, ids: &[&str], reason: SkipReason) -> Bundle {
+    let mut bundle = whole.clone();
+    for id in ids {
+        let detail = "taken away".to_owned();
+        let missing = Answer::Missing { reason, detail };
+        bundle.snapshots[pod]
+            .answers
+            .insert((*id).to_owned(), missing);
+    }
+    bundle
+}
+
+async fn hold(fabric: Fabric) {
+    let whole = recorded(fabric).await;
+    let report = judged(whole.clone());
+    assert_eq!(report.trust, Trust::Trusted, "{}", report.verdict);
+    let pods = whole.snapshots.len();
+    let answers = &whole.snapshots[0].answers;
+    let ids = answers
+        .iter()
+        .filter(|(_, answer)| matches!(answer, Answer::Text(_)))
+        .map(|(id, _)| id.as_str());
+    let mut needed = Vec::new();
+    for (n, id) in ids.enumerate() {
+        let reason = REASONS[n % REASONS.len()];
+        if judged(without(&whole, n % pods, &[id], reason)).trust != Trust::Trusted {
+            needed.push(id);
+        }
+    }
+    let mut expected = [NEEDED, also_needed(fabric)].concat();
+    expected.sort_unstable();
+    assert_eq!(needed, expected, "{fabric:?}");
+    // Together with anything else, in any worker.
+    let ids: Vec<&str> = answers.keys().map(String::as_str).collect();
+    for (n, id) in expected.iter().enumerate() {
+        let mut some: Vec<&str> = ids.iter().skip(n).step_by(3).copied().collect();
+        some.push(id);
+        let bundle = without(&whole, (n + 1) % pods, &some, REASONS[(n + 1) % 3]);
+        assert_ne!(
+            judged(bundle).trust,
+            Trust::Trusted,
+            "{fabric:?} without {some:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn infiniband_without_a_needed_fact_is_not_trusted() {
+    hold(Fabric::InfiniBand).await;
+}
+
+#[tokio::test]
+async fn roce_without_a_needed_fact_is_not_trusted() {
+    hold(Fabric::Roce).await;
+}
+
+#[tokio::test]
+async fn efa_without_a_needed_fact_is_not_trusted() {
+    hold(Fabric::Efa).await;
+}
+
+#[tokio::test]
+async fn nvlink_without_a_needed_fact_is_not_trusted() {
+    hold(Fabric::Mnnvl).await;
+}
+
+#[tokio::test]
+async fn every_pair_must_be_proven_each_once() {
+    let whole = recorded(Fabric::InfiniBand).await;
+    let made = |change: &dyn Fn(&mut Vec<PairFacts>)| {
+        let mut bundle = whole.clone();
+        change(&mut bundle.deployment.as_mut().unwrap().transfers);
+        judged(bundle).trust
+    };
+    assert_eq!(made(&|_| ()), Trust::Trusted);
+    assert_eq!(made(&Vec::clear), Trust::Unproven);
+    for n in 0..4 {
+        assert_eq!(
+            made(&|all| drop(all.remove(n))),
+            Trust::Unproven,
+            "without {n}"
+        );
+        assert_eq!(
+            made(&|all| all[n].proven = false),
+            Trust::Unproven,
+            "{n} not proven"
+        );
+        let other = (n + 1) % 4;
+        assert_eq!(
+            made(&|all| all[n] = all[other].clone()),
+            Trust::Unproven,
+            "{other} twice"
+        );
+        let turned = |all: &mut Vec<PairFacts>| {
+            let other = all[other].clone();
+            all[n] = pair(&other.target, &other.initiator);
+        };
+        assert_eq!(made(&turned), Trust::Unproven, "{other} both ways");
+        let within = |all: &mut Vec<PairFacts>| all[n] = pair("g-decode-0", "g-decode-1");
+        assert_eq!(made(&within), Trust::Unproven, "{n} within a role");
+    }
+    // A worker more is four pairs and two more.
+    let mut bundle = whole.clone();
+    let mut more = bundle.snapshots[0].clone();
+    more.place.pod = "g-decode-2".to_owned();
+    bundle.snapshots.push(more);
+    assert_eq!(judged(bundle).trust, Trust::Unproven);
+}
