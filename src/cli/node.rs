@@ -236,6 +236,10 @@ impl Collected {
     /// What a recording holds.
     pub(super) fn replayed(path: &Path) -> Self {
         match bundle::read(path) {
+            Ok(recording) if recording.snapshots.is_empty() && recording.deployment.is_some() => {
+                let message = "no container is recorded in it: it is of a deployment; replay it with `check --from`";
+                Self::error(shown(path), message.to_owned())
+            }
             Ok(recording) => Self {
                 snapshots: recording.snapshots,
                 errors: recording.errors,
