@@ -12,7 +12,16 @@ use clap::Args;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+/// Pods are found by their deployment.
+fn no_pod(argument: clap::Arg) -> clap::Arg {
+    let refused = |_: &str| -> Result<String, &str> {
+        Err("check looks at a deployment with all its pods; `node --pod POD` looks at one")
+    };
+    argument.hide(true).value_parser(refused)
+}
+
 #[derive(Debug, Args)]
+#[command(mut_arg("pod", no_pod))]
 pub(super) struct Arguments {
     /// Name of the DynamoGraphDeployment; the only one of the namespace by default.
     #[arg(value_name = "DEPLOYMENT", conflicts_with_all = ["selector", "from"])]

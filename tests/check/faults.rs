@@ -205,3 +205,35 @@ async fn a_pipe_or_a_device_in_place_of_a_file_is_refused_at_once() {
         assert!(run.errors().contains("no regular file"), "{}", run.errors());
     }
 }
+
+#[tokio::test]
+async fn a_recipe_of_something_else_and_a_single_pod_are_refused() {
+    let (builder, _trees) = healthy("g").into(cluster());
+    let fake = builder.start().await;
+    let dir = tempfile::TempDir::new().unwrap();
+    let recipe = dir.path().join("recipe.yaml");
+    let graph = |name: &str| {
+        let component =
+            "  - {name: decode, type: decode, podTemplate: {spec: {containers: [{name: main}]}}}";
+        format!(
+            "apiVersion: nvidia.com/v1beta1\nkind: DynamoGraphDeployment\nmetadata: {{name: {name}}}\nspec:\n  components:\n{component}\n---\n"
+        )
+    };
+    for (text, words) in [
+        (String::new(), "no deployment is in it"),
+        ("[]".to_owned(), "no deployment is in it"),
+        (graph("x") + &graph("y"), "it describes x, y"),
+    ] {
+        std::fs::write(&recipe, &text).unwrap();
+        let run = on(&fake, &["--recipe", recipe.to_str().unwrap()]).await;
+        assert_eq!(run.code, Some(4), "{text}: {}", run.stdout);
+        assert!(run.errors().contains(words), "{text}: {}", run.errors());
+    }
+    let run = on(&fake, &["--pod", "decode-1"]).await;
+    assert_eq!(run.code, Some(2));
+    assert!(
+        run.stderr.contains("`node --pod POD` looks at one"),
+        "{}",
+        run.stderr
+    );
+}
