@@ -311,7 +311,9 @@ pub fn read_within(path: &Path, limits: Limits) -> Result<Bundle, BundleError> {
             object: snapshot.place.pod,
             message: "nothing is recorded of it".to_owned(),
         }));
-    if bundle.snapshots.is_empty() && bundle.errors.is_empty() {
+    let nothing = bundle.snapshots.is_empty() && bundle.errors.is_empty();
+    // Of a deployment something is known without any container.
+    if nothing && bundle.deployment.is_none() {
         return Err(BundleError::Empty(path.to_owned()));
     }
     Ok(bundle)

@@ -10,7 +10,8 @@ use crate::facts::pair::PairFacts;
 use crate::hosting;
 use crate::manifest::workload::Workload;
 use crate::manifest::{self, Inventory, Text, view};
-use crate::report::{Evidence, Finding, Note, Pairs, Report, Trust};
+use crate::report::{Evidence, Finding, InputError, Note, Pairs, Report, Trust};
+use crate::sanitise;
 use crate::snapshot::{Bundle, Deployment, Origin, Snapshot};
 use crate::source::{SourceFile, Spot};
 use crate::target::Target;
@@ -113,6 +114,26 @@ fn one(record: &Deployment, mut inventory: Inventory) -> Option<Inventory> {
     (inventory.workloads.len() == 1).then_some(inventory)
 }
 
+/// What is said of a recipe that was read and does not describe this deployment.
+fn elsewhere(record: &Deployment, recipe: &Inventory) -> Option<InputError> {
+    if record.manifests.is_empty() || !recipe.errors.is_empty() {
+        return None;
+    }
+    let names: Vec<&str> = recipe.workloads.iter().map(|w| w.name.as_str()).collect();
+    let held = match names.as_slice() {
+        [] => "no deployment is in it".to_owned(),
+        names => format!("it describes {}", names.join(", ")),
+    };
+    let message = format!(
+        "{held}, so {} was held against nothing; name its manifests (--recipe)",
+        record.name
+    );
+    Some(InputError {
+        object: recipe.inputs.join(" "),
+        message: sanitise::line(&message, 1_000),
+    })
+}
+
 /// What is wrong is mended in the file that says so: where there is a recipe, evidence points into it and no more into what
 /// this tool wrote down of the pods.
 fn relocate(findings: &mut [Finding], running: &Workload, recipe: &Workload) {
@@ -198,7 +219,11 @@ pub fn evaluate(command: &'static str, mut bundle: Bundle, beside: Beside) -> Re
     if let Some(recipe) = &recipe {
         errors.extend(recipe.errors.iter().cloned());
     }
+    let meant = recipe
+        .as_ref()
+        .and_then(|recipe| elsewhere(&record, recipe));
     let described = Described::read(&record, recipe);
+    errors.extend(meant.filter(|_| described.recipe.is_none()));
     described.assign(&mut bundle.snapshots);
     if budget.is_some() && described.workload().is_some_and(|w| !w.disaggregated) {
         bundle.notes.push(Note {

@@ -492,6 +492,15 @@ impl Input {
     }
 }
 
+/// Why a file that somebody named is not opened: a pipe without a writer may wait for ever, a device may never end. What a
+/// shell opened for its command (`<(..)`) has a writer.
+pub fn endless(path: &Path) -> Option<&'static str> {
+    let opened = ["/dev/fd", "/dev/stdin", "/proc"];
+    let kind = fs::metadata(path).ok()?;
+    let fine = kind.is_file() || kind.is_dir() || opened.iter().any(|at| path.starts_with(at));
+    (!fine).then_some("it is no regular file")
+}
+
 /// A file, at most one byte more than is allowed.
 fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     let file = File::open(path)?;

@@ -2,11 +2,11 @@
 
 use super::ReportArguments;
 use super::nixl::HowArguments;
-use super::node::{Collected, TargetArguments};
+use super::node::{Collected, TargetArguments, destination};
 use crate::baseline::Baseline;
 use crate::budget::Asked;
 use crate::evaluate::{Beside, evaluate};
-use crate::report::{ExitCode, InputError};
+use crate::report::{ExitCode, InputError, Note};
 use crate::snapshot::Bundle;
 use crate::{bundle, input, sanitise};
 use clap::Args;
@@ -14,7 +14,16 @@ use std::io::Read;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
+/// Pods are found by their deployment.
+fn no_pod(argument: clap::Arg) -> clap::Arg {
+    let refused = |_: &str| -> Result<String, &str> {
+        Err("check looks at a deployment with all its pods; `node --pod POD` looks at one")
+    };
+    argument.hide(true).value_parser(refused)
+}
+
 #[derive(Debug, Args)]
+#[command(mut_arg("pod", no_pod))]
 pub(super) struct Arguments {
     /// Name of the DynamoGraphDeployment; the only one of the namespace by default.
     #[arg(value_name = "DEPLOYMENT", conflicts_with_all = ["selector", "from"])]
@@ -64,17 +73,17 @@ pub(super) struct Arguments {
 impl Arguments {
     pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
         let recipe = (!self.recipe.is_empty()).then(|| input::read(&self.recipe));
-        let (mut recording, interrupted) = match &self.from {
-            Some(path) => (replayed(path), false),
-            None => self.collect(),
+        // Before anything is probed: a run must not be in vain.
+        let destination = destination(self.save.as_deref());
+        let (mut recording, interrupted) = match (&self.from, &destination) {
+            (_, Err(_)) => (recording_of(Collected::default()), false),
+            (Some(path), Ok(_)) => (replayed(path), false),
+            (None, Ok(_)) => self.collect(),
         };
-        if let Some(path) = &self.save
-            && let Err(error) = bundle::write(path, &recording)
-        {
-            recording.errors.push(InputError {
-                object: shown(path),
-                message: error.to_string(),
-            });
+        match (destination, &self.save) {
+            (Err(failed), _) => recording = recording_of(failed),
+            (Ok(Some(destination)), Some(path)) => keep(path, &destination, &mut recording),
+            _ => {}
         }
         let baseline = self.baseline.as_deref().and_then(|path| {
             let read = read_report(path).and_then(|json| Baseline::parse(&shown(path), &json));
@@ -113,6 +122,21 @@ impl Arguments {
     }
 }
 
+/// Writes what was read. An earlier recording is worth more than one of nothing.
+fn keep(path: &Path, destination: &bundle::Destination, recording: &mut Bundle) {
+    if recording.deployment.is_none() && recording.snapshots.is_empty() {
+        recording.notes.push(Note {
+            object: shown(path),
+            message: "nothing was recorded, because nothing was read".to_owned(),
+        });
+    } else if let Err(error) = destination.write(recording) {
+        recording.errors.push(InputError {
+            object: shown(path),
+            message: error.to_string(),
+        });
+    }
+}
+
 fn shown(path: &Path) -> String {
     sanitise::line(&path.display().to_string(), 500)
 }
@@ -121,6 +145,9 @@ fn shown(path: &Path) -> String {
 fn read_report(path: &Path) -> Result<String, String> {
     const LIMIT: u64 = 256 << 20;
     let failed = |error: std::io::Error| format!("cannot be read: {error}");
+    if let Some(why) = input::endless(path) {
+        return Err(format!("was not read: {why}; name a file"));
+    }
     let file = std::fs::File::open(path).map_err(failed)?;
     let mut text = String::new();
     let read = file.take(LIMIT + 1).read_to_string(&mut text);

@@ -32,11 +32,7 @@ use std::time::{Duration, Instant};
 
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("ends").args(["peer", "own", "pods"]))]
-#[command(
-    mut_arg("namespace", of_pods),
-    mut_arg("container", of_pods),
-    mut_arg("context", of_pods)
-)]
+#[command(mut_args(of_pods))]
 pub(super) struct Arguments {
     #[command(flatten)]
     targets: TargetArguments,

@@ -14,11 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 #[derive(Debug, Args)]
-#[command(
-    mut_arg("namespace", of_pods),
-    mut_arg("container", of_pods),
-    mut_arg("context", of_pods)
-)]
+#[command(mut_args(of_pods))]
 pub(super) struct Arguments {
     #[command(flatten)]
     pub(super) targets: TargetArguments,
@@ -41,7 +37,10 @@ pub(super) struct Arguments {
 
 /// This machine has no namespace.
 pub(super) fn of_pods(argument: clap::Arg) -> clap::Arg {
-    argument.requires("targets")
+    match argument.get_id().as_str() {
+        "namespace" | "container" | "context" => argument.requires("targets"),
+        _ => argument,
+    }
 }
 
 /// Which containers, and how to reach them.
@@ -236,6 +235,10 @@ impl Collected {
     /// What a recording holds.
     pub(super) fn replayed(path: &Path) -> Self {
         match bundle::read(path) {
+            Ok(recording) if recording.snapshots.is_empty() && recording.deployment.is_some() => {
+                let message = "no container is recorded in it: it is of a deployment; replay it with `check --from`";
+                Self::error(shown(path), message.to_owned())
+            }
             Ok(recording) => Self {
                 snapshots: recording.snapshots,
                 errors: recording.errors,

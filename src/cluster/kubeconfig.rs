@@ -159,7 +159,18 @@ pub(crate) fn read(
     }
 }
 
+/// More than any kubeconfig has.
+const LARGEST: u64 = 16 << 20;
+
 fn read_file(path: &Path) -> Result<Kubeconfig, KubeconfigFault> {
+    let large = std::fs::metadata(path).is_ok_and(|m| m.len() > LARGEST);
+    let large = large.then_some("it is larger than 16 MiB");
+    if let Some(why) = crate::input::endless(path).or(large) {
+        return Err(KubeconfigFault::Unreadable {
+            path: shown(path),
+            why: why.to_owned(),
+        });
+    }
     Kubeconfig::read_from(path).map_err(|error| match error {
         KubeconfigError::ReadConfig(e, _) => KubeconfigFault::Unreadable {
             path: shown(path),

@@ -2,7 +2,7 @@
 
 use crate::fake::kubelet::Exec;
 use crate::fake::pod::FakePod;
-use crate::fleet::{Fleet, cluster};
+use crate::fleet::{Fleet, cluster, healthy};
 use crate::on;
 use serde_json::json;
 
@@ -134,4 +134,106 @@ async fn a_crowded_namespace_costs_nothing_and_a_large_deployment_is_read_in_pag
         .filter(|r| r.path.ends_with("/exec"))
         .count();
     assert_eq!((lists, execs), (1, 2));
+}
+
+#[tokio::test]
+async fn a_recording_goes_only_where_nothing_else_is_and_is_refused_before_anything_is_asked() {
+    let (builder, _trees) = healthy("g").into(cluster());
+    let fake = builder.start().await;
+    let dir = tempfile::TempDir::new().unwrap();
+    let foreign = dir.path().join("mine.tar.zst");
+    std::fs::write(&foreign, "mine").unwrap();
+    let run = on(&fake, &["--save", foreign.to_str().unwrap()]).await;
+    assert_eq!(run.code, Some(4));
+    assert!(
+        run.errors().contains("something else than a recording"),
+        "{}",
+        run.errors()
+    );
+    assert_eq!(std::fs::read(&foreign).unwrap(), b"mine");
+    assert_eq!(fake.requests().len(), 0);
+    // An earlier recording outlives a run that saw nothing.
+    let kept = dir.path().join("r.tar.zst");
+    let save = ["--save", kept.to_str().unwrap()];
+    assert_eq!(on(&fake, &save).await.code, Some(0));
+    let before = std::fs::read(&kept).unwrap();
+    let run = on(&fake, &["none", save[0], save[1]]).await;
+    assert_eq!(run.code, Some(4));
+    assert!(
+        run.stdout.contains("nothing was recorded"),
+        "{}",
+        run.stdout
+    );
+    assert_eq!(std::fs::read(&kept).unwrap(), before);
+}
+
+#[tokio::test]
+async fn a_deployment_without_any_container_replays_and_node_says_whose_it_is() {
+    let fleet = healthy("g");
+    let path = format!("{}/g", crate::fleet::GRAPHS);
+    let fake = cluster().object(&path, fleet.object()).start().await;
+    let dir = tempfile::TempDir::new().unwrap();
+    let kept = dir.path().join("r");
+    let kept = kept.to_str().unwrap();
+    let live = on(&fake, &["--save", kept]).await;
+    let replay = crate::run(&["--from", kept]).await;
+    assert_eq!((replay.code, &replay.stdout), (live.code, &live.stdout));
+    let output = tokio::process::Command::new(env!("CARGO_BIN_EXE_dynamo-interconnect-check"))
+        .args(["node", "--from", kept])
+        .output()
+        .await
+        .unwrap();
+    assert_eq!(output.status.code(), Some(4));
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(said.contains("replay it with `check --from`"), "{said}");
+}
+
+#[tokio::test]
+async fn a_pipe_or_a_device_in_place_of_a_file_is_refused_at_once() {
+    let dir = tempfile::TempDir::new().unwrap();
+    let pipe = dir.path().join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    let (builder, _trees) = healthy("g").into(cluster());
+    let fake = builder.start().await;
+    for path in [pipe.to_str().unwrap(), "/dev/zero"] {
+        let run = on(&fake, &["--baseline", path]).await;
+        assert_eq!(run.code, Some(4));
+        assert!(run.errors().contains("no regular file"), "{}", run.errors());
+        let run = crate::run(&["--kubeconfig", path]).await;
+        assert_eq!(run.code, Some(4));
+        assert!(run.errors().contains("no regular file"), "{}", run.errors());
+    }
+}
+
+#[tokio::test]
+async fn a_recipe_of_something_else_and_a_single_pod_are_refused() {
+    let (builder, _trees) = healthy("g").into(cluster());
+    let fake = builder.start().await;
+    let dir = tempfile::TempDir::new().unwrap();
+    let recipe = dir.path().join("recipe.yaml");
+    let graph = |name: &str| {
+        let component =
+            "  - {name: decode, type: decode, podTemplate: {spec: {containers: [{name: main}]}}}";
+        format!(
+            "apiVersion: nvidia.com/v1beta1\nkind: DynamoGraphDeployment\nmetadata: {{name: {name}}}\nspec:\n  components:\n{component}\n---\n"
+        )
+    };
+    for (text, words) in [
+        (String::new(), "no deployment is in it"),
+        ("[]".to_owned(), "no deployment is in it"),
+        (graph("x") + &graph("y"), "it describes x, y"),
+    ] {
+        std::fs::write(&recipe, &text).unwrap();
+        let run = on(&fake, &["--recipe", recipe.to_str().unwrap()]).await;
+        assert_eq!(run.code, Some(4), "{text}: {}", run.stdout);
+        assert!(run.errors().contains(words), "{text}: {}", run.errors());
+    }
+    let run = on(&fake, &["--pod", "decode-1"]).await;
+    assert_eq!(run.code, Some(2));
+    assert!(
+        run.stderr.contains("`node --pod POD` looks at one"),
+        "{}",
+        run.stderr
+    );
 }
