@@ -146,7 +146,35 @@ fn codes_that_the_original_did_not_have_become_1_with_their_reason() {
         (done.code, &done.json()["launcher"]["exit_code"]),
         (Some(1), &Value::from(4))
     );
-    assert_eq!(launch(BINARY, &["nonsense"]).code, Some(2));
+    let wrong = launch(BINARY, &["nonsense"]);
+    assert_eq!(wrong.code, Some(2));
+    assert!(
+        wrong.json()["verdict"]
+            .as_str()
+            .unwrap()
+            .contains("nonsense")
+    );
+}
+
+#[test]
+fn forms_of_options_are_understood() {
+    if !has_python() {
+        return;
+    }
+    let done = launch(BINARY, &["node", "-nother"]);
+    let verdict = done.json()["verdict"].as_str().unwrap().to_owned();
+    assert!(
+        verdict.starts_with("This machine was looked at, and no pod"),
+        "{verdict}"
+    );
+    // A selector keeps its namespace, and the answer is about the API that is not there.
+    let done = launch(BINARY, &["node", "-lapp=x", "-n", "ns"]);
+    assert_eq!(done.json()["launcher"]["exit_code"], 4, "{}", done.text);
+    let good = fixture("healthy");
+    for output in ["-ojson", "--output=json"] {
+        let done = launch(BINARY, &["env", good.to_str().unwrap(), output]);
+        assert_eq!(done.code, Some(0), "{}", done.text);
+    }
 }
 
 #[test]

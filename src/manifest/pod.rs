@@ -399,12 +399,27 @@ pub fn is_gpu(name: &str) -> bool {
         || name.starts_with("nvidia.com/mig-")
 }
 
-/// `rdma/ib`, `vpc.amazonaws.com/efa`, `networking.gke.io.networks/rdma-0`, `nvidia.com/rdma_shared_device_a`.
+/// `rdma/ib`, `vpc.amazonaws.com/efa`, `networking.gke.io.networks/rdma-0`, `nvidia.com/rdma_shared_device_a`. Sites name the
+/// resources of their device plugins themselves, and most say what they are: `nvidia.com/hostdev` and `nvidia.com/mlnxnics`
+/// are those of NVIDIA's network operator, `openshift.io/mlxnics` and `intel.com/mlnx_sriov_rdma` of the SR-IOV plugin,
+/// `aliyun/erdma` and `tke.cloud.tencent.com/tke-shared-rdma` of clouds.
 pub fn is_rdma(name: &str) -> bool {
-    name == "vpc.amazonaws.com/efa"
-        || name.starts_with("rdma/")
-        || name.contains("/rdma")
-        || name.contains("/hca_")
+    const WORDS: [&str; 7] = [
+        "rdma",
+        "roce",
+        "hostdev",
+        "mlnx",
+        "mlxnic",
+        "infiniband",
+        "sriov_ib",
+    ];
+    if name == "vpc.amazonaws.com/efa" || name.starts_with("rdma/") {
+        return true;
+    }
+    let Some((_, own)) = name.rsplit_once('/') else {
+        return false;
+    };
+    own.starts_with("hca_") || WORDS.iter().any(|word| own.contains(word))
 }
 
 fn is_compute_domain(name: &str) -> bool {
@@ -435,4 +450,40 @@ pub(super) fn reach(
     all.into_iter()
         .filter_map(|(reach, has)| has.then_some(reach))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn resources_of_known_plugins_are_rdma_and_others_are_not() {
+        for name in [
+            "rdma/ib",
+            "vpc.amazonaws.com/efa",
+            "networking.gke.io.networks/rdma-0",
+            "nvidia.com/rdma_shared_device_a",
+            "rdma.example/hca_shared_devices_a",
+            "nvidia.com/hostdev",
+            "nvidia.com/mlnxnics",
+            "nvidia.com/sriov_rdma",
+            "openshift.io/mlxnics",
+            "intel.com/mlnx_sriov_rdma",
+            "aliyun/erdma",
+            "tke.cloud.tencent.com/tke-shared-rdma",
+            "nvidia.com/roce",
+        ] {
+            assert!(is_rdma(name), "{name}");
+        }
+        for name in [
+            "nvidia.com/gpu",
+            "cpu",
+            "hugepages-2Mi",
+            "rdma",
+            "mlnx.example/other",
+            "amd.com/gpu",
+        ] {
+            assert!(!is_rdma(name), "{name}");
+        }
+    }
 }

@@ -40,7 +40,7 @@ def arguments(args):
     left_out = []
     # The original took a namespace and a container without a pod, and looked at this machine.
     has_target = any(
-        a.split("=")[0] in ("--pod", "--pods", "-l", "--selector") for a in args
+        a.split("=")[0] in ("--pod", "--pods", "--selector") or a.startswith("-l") for a in args
     )
     if args and args[0] in ("node", "nixl") and not has_target:
         kept, at = [], 0
@@ -50,10 +50,15 @@ def arguments(args):
                 left_out.append(name)
                 at += 1 if "=" in args[at] else 2
                 continue
+            # The value stands in the same word: -nNAMESPACE.
+            if name[:2] in ("-n", "-c") and len(name) > 2:
+                left_out.append(name[:2])
+                at += 1
+                continue
             kept.append(args[at])
             at += 1
         args = kept
-    chosen = any(a in ("-o", "--output") or a.startswith(("-o=", "--output=")) for a in args)
+    chosen = any(a.startswith(("-o", "--output")) for a in args)
     if args and args[0] in REPORTING + ("explain", "demo") and not chosen:
         args += ["-o", "json"]
     return args, left_out
@@ -63,7 +68,10 @@ def nothing_done(status, detail):
     """What is printed when the program did not run."""
     return {
         "checks": [{"name": NAME, "status": status, "detail": detail}],
-        "counts": {"ok": 0, "warn": 0, "fail": 0},
+        "counts": {"ok": 0, "warn": 0, "fail": 0, "skipped": 1},
+        "coverage": {"observed": 0, "applicable": 1},
+        "trust": "unproven",
+        "fix_first": [],
         "verdict": "Nothing was checked: " + detail,
         "launcher": {"exit_code": None, "reason": detail},
     }
@@ -73,31 +81,41 @@ def main(args):
     """Runs the program; returns the exit code."""
     program = binary()
     if program is None:
-        print(json.dumps(nothing_done("skipped", GET_IT), indent=2))
+        named = os.environ.get(VARIABLE)
+        what = "%s names %s, which is no program. " % (VARIABLE, named) if named else ""
+        print(json.dumps(nothing_done("skipped", what + GET_IT), indent=2))
         return 1
     args, left_out = arguments(args)
     try:
-        done = subprocess.run([program] + args, stdout=subprocess.PIPE, check=False)
+        done = subprocess.run(
+            [program] + args, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False
+        )
     except OSError as error:
         print(json.dumps(nothing_done("skipped", "%s cannot be run: %s" % (program, error)), indent=2))
         return 1
     text = done.stdout.decode("utf-8", "replace")
+    said = done.stderr.decode("utf-8", "replace")
+    sys.stderr.write(said)
     reason = REASONS.get(done.returncode)
     if done.returncode < 0 or done.returncode > 4:
         reason = "the program ended with %d" % done.returncode
     try:
         report = json.loads(text)
     except ValueError:
-        # Help, a version, another format, or nothing.
-        if reason is None or text:
+        # Help, a version, another format; or the command line is wrong, which is said on standard error.
+        if text:
             sys.stdout.write(text)
         else:
-            print(json.dumps(nothing_done("skipped", reason), indent=2))
+            print(json.dumps(nothing_done("skipped", (reason or said or "no answer").strip()), indent=2))
         return 1 if reason else done.returncode
     if isinstance(report, dict):
         if left_out:
             report.setdefault("notes", []).append(
                 {"object": " ".join(left_out), "message": "left out: it chooses nothing without --pod"}
+            )
+            # The first thing that is read must say whose machine this was.
+            report["verdict"] = "This machine was looked at, and no pod: name one with --pod. " + str(
+                report.get("verdict", "")
             )
         if reason:
             report["launcher"] = {"exit_code": done.returncode, "reason": reason}
