@@ -29,6 +29,11 @@ pub(super) fn verdict(
             "No Dynamo worker was found in the input, so nothing can be said about its interconnect"
                 .to_owned()
         }
+        // Everything that was seen is well; something else was asked for, too.
+        [one] if one.trust == Trust::Trusted && trust != Trust::Trusted => format!(
+            "The lane of every pair of {} was proven, and not everything that was asked for could be read",
+            one.name
+        ),
         [one] => about_one(one),
         many => about_many(many),
     };

@@ -168,3 +168,14 @@ async fn a_lane_that_became_slow_is_said_with_its_share() {
             .starts_with("10 %")
     );
 }
+
+/// The heading and the sentence say the same.
+#[tokio::test]
+async fn a_file_that_cannot_be_read_takes_the_word_trusted_away_in_all_places() {
+    let demo = concat!(env!("CARGO_MANIFEST_DIR"), "/demo/healthy");
+    let run = crate::run(&["--from", demo, "--baseline", "/nonexistent", "-o", "text"]).await;
+    assert_eq!(run.code, Some(4));
+    assert!(run.stdout.starts_with("NOT PROVEN"), "{}", run.stdout);
+    let first = run.stdout.lines().nth(1).unwrap();
+    assert!(!first.contains("can be trusted"), "{first}");
+}

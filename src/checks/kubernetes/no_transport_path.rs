@@ -60,7 +60,7 @@ fn run(scope: &WorkerScope<'_>) -> Outcome {
         .iter()
         .find(|w| !w.rdma_resources.is_empty());
     let mut detail =
-        "the pod asks for no RDMA device, no ComputeDomain and no host device, so KV can only travel over TCP".to_owned();
+        "the pod asks for no RDMA device, no ComputeDomain and no host device, so as it is written KV can only travel over TCP".to_owned();
     if let Some(peer) = peer {
         let names: Vec<&str> = peer.rdma_resources.keys().map(String::as_str).collect();
         detail.push_str(&format!(
