@@ -9,12 +9,15 @@ mod nixl;
 mod node;
 #[cfg(feature = "cluster")]
 mod progress;
+mod select;
 
 use crate::render::{json, text};
 use crate::report::{ExitCode, Report};
+use crate::selected::Selection;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::Serialize;
 use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
 
 /// Says whether a disaggregated LLM deployment (NVIDIA Dynamo) may trust its interconnect, or what to fix first.
 ///
@@ -58,9 +61,8 @@ struct ShowArguments {
 struct ReportArguments {
     #[command(flatten)]
     show: ShowArguments,
-    /// Exit with 1 for a warn as well.
-    #[arg(long)]
-    strict: bool,
+    #[command(flatten)]
+    select: select::SelectArguments,
     /// Exit with 3 unless every deployment is trusted, that is, the lane of every pair was proven by a transfer.
     #[arg(long)]
     require_trusted: bool,
@@ -117,9 +119,15 @@ impl ShowArguments {
 }
 
 impl ReportArguments {
-    fn finish(&self, report: &Report) -> anyhow::Result<ExitCode> {
+    /// Which checks count. `beside`: files and directories beside which a file may say so as well.
+    fn selection(&self, beside: &[PathBuf]) -> Selection {
+        self.select.selection(beside)
+    }
+
+    fn finish(&self, report: &Report, selection: &Selection) -> anyhow::Result<ExitCode> {
         self.show.show(report)?;
-        Ok(report.exit_code(self.strict, self.require_trusted))
+        let fail_on = self.select.fail_on(selection);
+        Ok(report.exit_code(fail_on, self.require_trusted))
     }
 }
 

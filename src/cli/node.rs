@@ -2,7 +2,7 @@
 
 use super::interrupt::{leave, on_interrupt};
 use super::{ReportArguments, print};
-use crate::report::{ExitCode, InputError, Note, Report};
+use crate::report::{ExitCode, InputError, Note, Pairs};
 use crate::snapshot::{Bundle, Snapshot};
 use crate::{bundle, checks, collect, manifest::Inventory, sanitise};
 use clap::{ArgGroup, Args};
@@ -111,14 +111,16 @@ impl Arguments {
             record(path, &destination, &mut collected);
         }
         let findings = checks::run(&Inventory::default(), &collected.snapshots);
-        let report = Report::new(
+        let selection = self.report.selection(&[]);
+        let report = selection.roll_up(
             "node",
             Vec::new(),
             findings,
             collected.errors,
             collected.notes,
+            Pairs::default(),
         );
-        let code = self.report.finish(&report)?;
+        let code = self.report.finish(&report, &selection)?;
         Ok(if collected.interrupted {
             ExitCode::Interrupted
         } else {

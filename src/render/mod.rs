@@ -5,6 +5,7 @@ mod budget;
 mod environment;
 mod fleet;
 pub mod json;
+mod left_out;
 mod nodes;
 pub(crate) mod pairs;
 pub mod text;
