@@ -11,8 +11,8 @@ mod node;
 mod progress;
 mod select;
 
-use crate::render::{json, text};
-use crate::report::{ExitCode, Report};
+use crate::render::{Surroundings, github, json, junit, markdown, sarif, text};
+use crate::report::{ExitCode, FailOn, Report};
 use crate::selected::Selection;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::Serialize;
@@ -50,7 +50,7 @@ enum Command {
 struct ShowArguments {
     /// Output format; text on a terminal, json on a pipe.
     #[arg(short, long, value_enum)]
-    output: Option<Format>,
+    output: Option<ReportFormat>,
     /// Show every check, not only what to fix.
     #[arg(short, long)]
     verbose: bool,
@@ -74,6 +74,23 @@ enum Format {
     Text,
     /// For programs. docs/report.schema.json describes reports.
     Json,
+}
+
+/// How a report is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ReportFormat {
+    /// For people.
+    Text,
+    /// For programs. docs/report.schema.json describes it.
+    Json,
+    /// JUnit XML: a suite for each object, a case for each finding.
+    Junit,
+    /// SARIF 2.1.0, for code scanning.
+    Sarif,
+    /// Annotations of GitHub Actions, on the lines of the manifests.
+    Github,
+    /// Markdown, for a comment on a change.
+    Markdown,
 }
 
 impl Format {
@@ -104,16 +121,31 @@ impl Cli {
 }
 
 impl ShowArguments {
-    fn show(&self, report: &Report) -> anyhow::Result<()> {
-        match Format::or_by_stream(self.output) {
-            Format::Json => print_json(report),
-            Format::Text => print(&text::render(
+    fn show(&self, report: &Report, fail_on: FailOn, require_trusted: bool) -> anyhow::Result<()> {
+        let (current, root) = directories();
+        let around = Surroundings {
+            current: &current,
+            root: &root,
+            fail_on,
+            require_trusted,
+        };
+        let by_stream = || match Format::or_by_stream(None) {
+            Format::Text => ReportFormat::Text,
+            Format::Json => ReportFormat::Json,
+        };
+        match self.output.unwrap_or_else(by_stream) {
+            ReportFormat::Json => print_json(report),
+            ReportFormat::Text => print(&text::render(
                 report,
                 text::Options {
                     verbose: self.verbose,
                     width: width(),
                 },
             )),
+            ReportFormat::Junit => print(&junit::render(report, around)),
+            ReportFormat::Sarif => print_json(&sarif::log(report, around)),
+            ReportFormat::Github => print(&github::render(report, around)),
+            ReportFormat::Markdown => print(&markdown::render(report, around)),
         }
     }
 }
@@ -125,10 +157,19 @@ impl ReportArguments {
     }
 
     fn finish(&self, report: &Report, selection: &Selection) -> anyhow::Result<ExitCode> {
-        self.show.show(report)?;
         let fail_on = self.select.fail_on(selection);
+        self.show.show(report, fail_on, self.require_trusted)?;
         Ok(report.exit_code(fail_on, self.require_trusted))
     }
+}
+
+/// The current directory, and the root that paths in files for others are relative to: the workspace of a GitHub job where
+/// this runs in one, the current directory elsewhere.
+fn directories() -> (PathBuf, PathBuf) {
+    let current = std::env::current_dir().unwrap_or_default();
+    let workspace = std::env::var_os("GITHUB_WORKSPACE").map(PathBuf::from);
+    let workspace = workspace.filter(|w| w.is_absolute() && current.starts_with(w));
+    (current.clone(), workspace.unwrap_or(current))
 }
 
 /// Columns of the terminal; 100 on a pipe, so that text does not depend on who reads it.

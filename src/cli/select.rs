@@ -25,7 +25,7 @@ pub(super) struct SelectArguments {
     /// Leave all findings out but those of this check; repeatable, or several with commas.
     #[arg(long, value_name = "ID", value_delimiter = ',', value_parser = id)]
     only: Vec<String>,
-    /// File with such choices and their reasons; `.dynamo-interconnect-check.toml` of the current directory by
+    /// File with such choices and their reasons (docs/formats.md); `.dynamo-interconnect-check.toml` of the current directory by
     /// default, and `env` looks beside the recipes, too.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
