@@ -165,8 +165,8 @@ fn exit_codes_page() {
         let _ = writeln!(out, "| {} | {} |", code as u8, code.meaning());
     }
     out.push_str(
-        "\nWhere rules meet, 2 and 4 come first, and 1 wins over 3. `--strict` and `--require-trusted` change the exit code \
-         only, never a status or `trust`. `not-applicable` with `--require-trusted` is 3. `demo` ends with 0, since it \
+        "\nWhere rules meet, 2 and 4 come first, and 1 wins over 3. `--fail-on`, `--strict` and `--require-trusted` \
+         change the exit code only, never a status or `trust`. `--ignore` and `--only` make findings `skipped` (docs/formats.md). `not-applicable` with `--require-trusted` is 3. `demo` ends with 0, since it \
          reports on a recording, and so does `explain`, whatever it says of a value.\n",
     );
     hold("docs/exit-codes.md", &out);
@@ -176,7 +176,8 @@ fn exit_codes_page() {
 fn reads_page() {
     const INTRODUCTION: &str = "# What is read\n\n`env` reads the files and directories it is given. Beside a file that is \
         named alone it looks into the other YAML files of the same directory for the ConfigMaps and claim templates that \
-        the file refers to. For a kustomization it runs `kustomize build` or `kubectl kustomize`. `explain` and `demo` read \
+        the file refers to, and for `.dynamo-interconnect-check.toml`. For a kustomization it runs `kustomize build` or `kubectl kustomize`. Every reporting command reads \
+        `.dynamo-interconnect-check.toml` of the current directory, or the file that `--config` names. `explain` and `demo` read \
         nothing.\n\nInside a container or on a host, nothing but this is read:\n\n";
     let mut out = format!("{HEAD}{INTRODUCTION}");
     out.push_str("| id | read |\n|---|---|\n");

@@ -12,6 +12,7 @@ use crate::manifest::workload::Workload;
 use crate::manifest::{self, Inventory, Text, view};
 use crate::report::{Evidence, Finding, InputError, Note, Pairs, Report, Trust};
 use crate::sanitise;
+use crate::selected::Selection;
 use crate::snapshot::{Bundle, Deployment, Origin, Snapshot};
 use crate::source::{SourceFile, Spot};
 use crate::target::Target;
@@ -200,6 +201,8 @@ pub struct Beside {
     pub budget: Option<budget::Asked>,
     /// An earlier run (`--baseline`).
     pub baseline: Option<Baseline>,
+    /// Which checks count (`--ignore`, `--only`).
+    pub selection: Selection,
 }
 
 /// Judges everything that was read of a deployment.
@@ -208,6 +211,7 @@ pub fn evaluate(command: &'static str, mut bundle: Bundle, beside: Beside) -> Re
         recipe,
         budget,
         baseline,
+        selection,
     } = beside;
     let record = bundle
         .deployment
@@ -279,7 +283,7 @@ pub fn evaluate(command: &'static str, mut bundle: Bundle, beside: Beside) -> Re
         .map(|snapshot| environment::of(Target::pod(&snapshot.place, 1), snapshot, &above))
         .filter(|report| !report.variables.is_empty())
         .collect();
-    let mut report = Report::with_pairs(command, workloads, findings, errors, notes, pairs);
+    let mut report = selection.roll_up(command, workloads, findings, errors, notes, pairs);
     report.environment = environment;
     report.fingerprint = bundle.snapshots.iter().map(baseline::fingerprint).collect();
     report.kv_budget = budget;

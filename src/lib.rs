@@ -13,7 +13,7 @@
 //! | --- | --- | --- |
 //! | 0 plain data | `report`, `target`, `observed`, `source`, `sanitise`, `catalogue`, `ask`, `snapshot`, `pair` | std and serde |
 //! | 1 parse | `manifest`, `facts` | pure |
-//! | 2 judge | `judge`, `checks`, `environment`, `hosting`, `budget`, `baseline`, `evaluate`, `topics` | pure |
+//! | 2 judge | `judge`, `checks`, `environment`, `hosting`, `budget`, `baseline`, `selected`, `evaluate`, `topics` | pure |
 //! | 3 touch the world | `input`, `kustomize`, `probe`, `bundle`, `cluster`, `collect`, `transfer` | files, processes, the Kubernetes API |
 //! | 4 show | `render` | pure: report to bytes |
 //! | 5 faces | `cli`, `main` | everything |
@@ -44,6 +44,7 @@ pub mod probe;
 pub mod render;
 pub mod report;
 pub mod sanitise;
+pub mod selected;
 pub mod snapshot;
 pub mod source;
 pub mod target;

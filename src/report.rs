@@ -10,6 +10,7 @@ mod exit_code;
 mod finding;
 mod fix_first;
 mod history;
+mod left_out;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -26,6 +27,7 @@ pub use finding::{Consequence, Evidence, EvidenceSource, Finding, Fix};
 pub use fix_first::KV_PATH;
 use fix_first::fix_first;
 pub use history::{Change, ChangeKind, Changes, Fingerprint, PortPrint};
+pub use left_out::{FailOn, LeftOut, RuleKind, RuleReport};
 use serde::{Deserialize, Serialize};
 pub use status::{KvPath, SkipReason, Status};
 use std::collections::BTreeSet;
@@ -216,6 +218,9 @@ pub struct Report {
     /// Variables of running workers and where they come from.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub environment: Vec<EnvironmentReport>,
+    /// What was ignored or selected, why, and what became of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<RuleReport>,
     /// Every finding, by target and then by check.
     pub checks: Vec<Finding>,
     /// Inputs that could not be read.
@@ -297,13 +302,7 @@ impl Report {
         }
         let fix_first = fix_first(&checks);
         let verdict = verdict(
-            trust,
-            &workloads,
-            &targets,
-            &pairs,
-            &fix_first,
-            &errors,
-            coverage.observed > 0,
+            trust, &workloads, &targets, &pairs, &fix_first, &errors, &checks,
         );
         let tool = Tool {
             name: "dynamo-interconnect-check",
@@ -327,17 +326,19 @@ impl Report {
             kv_budget: None,
             nodes: None,
             environment: Vec::new(),
+            rules: Vec::new(),
             checks,
             errors,
             notes,
         }
     }
 
-    /// What the pipeline should do. `strict`: a warn counts as a fail. `require_trusted`: anything but trusted is 3.
-    pub fn exit_code(&self, strict: bool, require_trusted: bool) -> ExitCode {
+    /// What the pipeline should do. `fail_on`: from which status on a finding fails the run. `require_trusted`: anything but
+    /// trusted is 3.
+    pub fn exit_code(&self, fail_on: FailOn, require_trusted: bool) -> ExitCode {
         if !self.errors.is_empty() {
             ExitCode::CouldNotRun
-        } else if self.counts.fail > 0 || (strict && self.counts.warn > 0) {
+        } else if self.checks.iter().any(|f| fail_on.fails(f.status)) {
             ExitCode::Failed
         } else if require_trusted && self.trust != Trust::Trusted {
             ExitCode::NotTrusted

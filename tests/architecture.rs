@@ -30,6 +30,7 @@ const LAYERS: &[(u8, &[&str])] = &[
         2,
         &[
             "judge",
+            "selected",
             "checks",
             "environment",
             "hosting",

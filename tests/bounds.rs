@@ -302,6 +302,7 @@ fn thousands_of_containers_are_not_compared_with_each_other() {
         evidence: vec![],
         fix: None,
         reason: None,
+        left_out: None,
         paste: None,
         causes: if id == "A" { &["C"] } else { &[] },
         order: 0,

@@ -76,6 +76,7 @@ fn graph(tls: &str) -> String {
 fn console_blocks_of_the_documentation_are_true() {
     trycmd::TestCases::new()
         .case("README.md")
+        .case("docs/formats.md")
         .case("docs/guide/*.md")
         .case("tests/cmd/*.md");
 }

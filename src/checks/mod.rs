@@ -387,6 +387,7 @@ fn finish(
         evidence,
         fix: draft.fix,
         reason: draft.reason,
+        left_out: None,
         paste: draft.paste,
         causes: check.causes,
         order,

@@ -573,7 +573,7 @@ impl Fleet {
     }
 }
 
-fn read(text: &str) -> manifest::Inventory {
+pub(crate) fn read(text: &str) -> manifest::Inventory {
     let source = Arc::new(SourceFile {
         path: "t.yaml".to_owned(),
         text: text.to_owned(),

@@ -95,12 +95,14 @@ impl Arguments {
             })
             .ok()
         });
+        let selection = self.report.selection(&[]);
         let report = evaluate(
             "check",
             recording,
             Beside {
                 recipe,
                 baseline,
+                selection: selection.clone(),
                 budget: self.isl.map(|isl| Asked {
                     isl,
                     kv_bytes_per_token: self.kv_bytes_per_token,
@@ -108,7 +110,7 @@ impl Arguments {
                 }),
             },
         );
-        let code = self.report.finish(&report)?;
+        let code = self.report.finish(&report, &selection)?;
         Ok(if interrupted {
             ExitCode::Interrupted
         } else {

@@ -3,7 +3,7 @@
 use super::ShowArguments;
 use crate::evaluate::{Beside, evaluate};
 use crate::manifest::{self, Text};
-use crate::report::{ExitCode, Report};
+use crate::report::{ExitCode, FailOn, Report};
 use crate::snapshot::Bundle;
 use crate::source::SourceFile;
 use anyhow::Context;
@@ -47,7 +47,8 @@ pub(super) struct Arguments {
 
 impl Arguments {
     pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
-        self.show.show(&replay(self.which)?)?;
+        self.show
+            .show(&replay(self.which)?, FailOn::default(), false)?;
         // The report is about a recording, so its faults are no failure of this run.
         Ok(ExitCode::Ok)
     }

@@ -2,7 +2,7 @@
 
 use super::ReportArguments;
 use crate::manifest::view;
-use crate::report::{ExitCode, Report};
+use crate::report::{ExitCode, Pairs};
 use crate::{checks, input};
 use clap::Args;
 use std::path::PathBuf;
@@ -26,13 +26,15 @@ impl Arguments {
             .enumerate()
             .map(|(i, w)| view::workload(w, i + 1))
             .collect();
-        let report = Report::new(
+        let selection = self.report.selection(&self.paths);
+        let report = selection.roll_up(
             "env",
             workloads,
             findings,
             inventory.errors,
             inventory.notes,
+            Pairs::default(),
         );
-        self.report.finish(&report)
+        self.report.finish(&report, &selection)
     }
 }

@@ -11,12 +11,15 @@ mod nixl;
 mod node;
 #[cfg(feature = "cluster")]
 mod progress;
+mod select;
 
-use crate::render::{json, text};
-use crate::report::{ExitCode, Report};
+use crate::render::{Surroundings, github, json, junit, markdown, sarif, text};
+use crate::report::{ExitCode, FailOn, Report};
+use crate::selected::Selection;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::Serialize;
 use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
 
 /// Says whether a disaggregated LLM deployment (NVIDIA Dynamo) may trust its interconnect, or what to fix first.
 ///
@@ -52,7 +55,7 @@ enum Command {
 struct ShowArguments {
     /// Output format; text on a terminal, json on a pipe.
     #[arg(short, long, value_enum)]
-    output: Option<Format>,
+    output: Option<ReportFormat>,
     /// Show every check, not only what to fix.
     #[arg(short, long)]
     verbose: bool,
@@ -63,9 +66,8 @@ struct ShowArguments {
 struct ReportArguments {
     #[command(flatten)]
     show: ShowArguments,
-    /// Exit with 1 for a warn as well.
-    #[arg(long)]
-    strict: bool,
+    #[command(flatten)]
+    select: select::SelectArguments,
     /// Exit with 3 unless every deployment is trusted, that is, the lane of every pair was proven by a transfer.
     #[arg(long)]
     require_trusted: bool,
@@ -77,6 +79,23 @@ enum Format {
     Text,
     /// For programs. docs/report.schema.json describes reports.
     Json,
+}
+
+/// How a report is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ReportFormat {
+    /// For people.
+    Text,
+    /// For programs. docs/report.schema.json describes it.
+    Json,
+    /// JUnit XML: a suite for each object, a case for each finding.
+    Junit,
+    /// SARIF 2.1.0, for code scanning.
+    Sarif,
+    /// Annotations of GitHub Actions, on the lines of the manifests.
+    Github,
+    /// Markdown, for a comment on a change.
+    Markdown,
 }
 
 impl Format {
@@ -109,25 +128,55 @@ impl Cli {
 }
 
 impl ShowArguments {
-    fn show(&self, report: &Report) -> anyhow::Result<()> {
-        match Format::or_by_stream(self.output) {
-            Format::Json => print_json(report),
-            Format::Text => print(&text::render(
+    fn show(&self, report: &Report, fail_on: FailOn, require_trusted: bool) -> anyhow::Result<()> {
+        let (current, root) = directories();
+        let around = Surroundings {
+            current: &current,
+            root: &root,
+            fail_on,
+            require_trusted,
+        };
+        let by_stream = || match Format::or_by_stream(None) {
+            Format::Text => ReportFormat::Text,
+            Format::Json => ReportFormat::Json,
+        };
+        match self.output.unwrap_or_else(by_stream) {
+            ReportFormat::Json => print_json(report),
+            ReportFormat::Text => print(&text::render(
                 report,
                 text::Options {
                     verbose: self.verbose,
                     width: width(),
                 },
             )),
+            ReportFormat::Junit => print(&junit::render(report, around)),
+            ReportFormat::Sarif => print_json(&sarif::log(report, around)),
+            ReportFormat::Github => print(&github::render(report, around)),
+            ReportFormat::Markdown => print(&markdown::render(report, around)),
         }
     }
 }
 
 impl ReportArguments {
-    fn finish(&self, report: &Report) -> anyhow::Result<ExitCode> {
-        self.show.show(report)?;
-        Ok(report.exit_code(self.strict, self.require_trusted))
+    /// Which checks count. `beside`: files and directories beside which a file may say so as well.
+    fn selection(&self, beside: &[PathBuf]) -> Selection {
+        self.select.selection(beside)
     }
+
+    fn finish(&self, report: &Report, selection: &Selection) -> anyhow::Result<ExitCode> {
+        let fail_on = self.select.fail_on(selection);
+        self.show.show(report, fail_on, self.require_trusted)?;
+        Ok(report.exit_code(fail_on, self.require_trusted))
+    }
+}
+
+/// The current directory, and the root that paths in files for others are relative to: the workspace of a GitHub job where
+/// this runs in one, the current directory elsewhere.
+fn directories() -> (PathBuf, PathBuf) {
+    let current = std::env::current_dir().unwrap_or_default();
+    let workspace = std::env::var_os("GITHUB_WORKSPACE").map(PathBuf::from);
+    let workspace = workspace.filter(|w| w.is_absolute() && current.starts_with(w));
+    (current.clone(), workspace.unwrap_or(current))
 }
 
 /// Columns of the terminal; 100 on a pipe, so that text does not depend on who reads it.

@@ -12,7 +12,7 @@ use super::{
 use crate::facts::container::process::KvTransfer;
 use crate::facts::pair::PairFacts;
 use crate::manifest::Inventory;
-use crate::report::{ExitCode, Note, PairReport, Pairs, Report};
+use crate::report::{ExitCode, Note, PairReport, Pairs};
 use crate::snapshot::{Answer, Snapshot};
 use crate::transfer::End;
 use crate::transfer::loaded;
@@ -201,7 +201,8 @@ impl Arguments {
             findings.retain(|f| matters(f.id));
         }
         let made = pairs.iter().map(report_of).collect();
-        let report = Report::with_pairs(
+        let selection = self.report.selection(&[]);
+        let report = selection.roll_up(
             "nixl",
             Vec::new(),
             findings,
@@ -209,7 +210,7 @@ impl Arguments {
             collected.notes,
             Pairs::of(made, of),
         );
-        let code = self.report.finish(&report)?;
+        let code = self.report.finish(&report, &selection)?;
         Ok(if collected.interrupted {
             ExitCode::Interrupted
         } else {

@@ -2,7 +2,7 @@
 
 use super::interrupt::{leave, on_interrupt};
 use super::{ReportArguments, print};
-use crate::report::{ExitCode, InputError, Note, Report};
+use crate::report::{ExitCode, InputError, Note, Pairs};
 use crate::snapshot::{Bundle, Snapshot};
 use crate::{bundle, checks, collect, sanitise};
 use clap::{ArgGroup, Args};
@@ -120,14 +120,16 @@ impl Arguments {
             record(path, &destination, &mut collected);
         }
         let findings = checks::run_through(std::mem::take(&mut collected.snapshots));
-        let report = Report::new(
+        let selection = self.report.selection(&[]);
+        let report = selection.roll_up(
             "node",
             Vec::new(),
             findings,
             collected.errors,
             collected.notes,
+            Pairs::default(),
         );
-        let code = self.report.finish(&report)?;
+        let code = self.report.finish(&report, &selection)?;
         Ok(if collected.interrupted {
             ExitCode::Interrupted
         } else {

@@ -4,7 +4,15 @@ mod baseline;
 mod budget;
 mod environment;
 mod fleet;
+pub mod github;
 pub mod json;
+pub mod junit;
+mod left_out;
+pub mod markdown;
 mod nodes;
 pub(crate) mod pairs;
+mod place;
+pub mod sarif;
 pub mod text;
+
+pub use place::Surroundings;

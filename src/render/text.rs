@@ -87,6 +87,8 @@ pub fn render(report: &Report, options: Options) -> String {
         let _ = writeln!(out, "{word}: {}:", error.object);
         paragraph(&mut out, &error.message, "    ", width);
     }
+    let heading = styled("Left out", Style::new().bold());
+    super::left_out::render(&mut out, report, &heading, width);
     notes(&mut out, report, options, width);
     coverage(&mut out, report, options, width);
     if let Some(next) = &report.next {
@@ -404,7 +406,8 @@ fn coverage(out: &mut String, report: &Report, options: Options, width: usize) {
     let skipped: Vec<&Finding> = report
         .checks
         .iter()
-        .filter(|f| f.status == Status::Skipped && f.reason != Some(SkipReason::NotApplicable))
+        .filter(|f| f.status == Status::Skipped && f.left_out.is_none())
+        .filter(|f| f.reason != Some(SkipReason::NotApplicable))
         .collect();
     if !options.verbose && !skipped.is_empty() {
         let _ = write!(line, " {} --verbose shows all.", not_seen(&skipped));

@@ -5,7 +5,7 @@
 pub enum ExitCode {
     /// No check failed.
     Ok = 0,
-    /// At least one check failed; with `--strict`, at least one warned.
+    /// At least one check failed; with `--fail-on warn`, at least one warned.
     Failed = 1,
     /// The command line is wrong.
     Usage = 2,
@@ -32,7 +32,9 @@ impl ExitCode {
     pub fn meaning(self) -> &'static str {
         match self {
             Self::Ok => "no check failed",
-            Self::Failed => "at least one check failed (with `--strict`, a warn counts as a fail)",
+            Self::Failed => {
+                "at least one check failed (`--fail-on warn` or `--strict`: or warned; `--fail-on never`: not used)"
+            }
             Self::Usage => "the command line is wrong",
             Self::NotTrusted => "`--require-trusted` was given and trust is not `trusted`",
             Self::CouldNotRun => {

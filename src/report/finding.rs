@@ -1,6 +1,6 @@
 //! What a check found, what it rests on, and what to fix.
 
-use super::{KvPath, SkipReason, Status};
+use super::{KvPath, LeftOut, SkipReason, Status};
 use crate::target::Target;
 use serde::Serialize;
 
@@ -59,6 +59,9 @@ pub struct Finding {
     pub fix: Option<String>,
     /// Why it was skipped; null otherwise.
     pub reason: Option<SkipReason>,
+    /// What it was before somebody left it out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub left_out: Option<LeftOut>,
     /// Lines to paste, shown in `fix_first`.
     #[serde(skip)]
     pub paste: Option<String>,

@@ -22,6 +22,7 @@ fn finding(id: &'static str, status: Status, target: Target) -> Finding {
         evidence: vec![],
         fix: None,
         reason: (status == Status::Skipped).then_some(SkipReason::Unresolved),
+        left_out: None,
         paste: None,
         causes: &[],
         order: 0,
@@ -389,10 +390,11 @@ fn counts_and_coverage() {
 #[test]
 fn exit_codes_where_rules_meet() {
     use Status::{Fail, Ok, Warn};
-    let code = |status, errors: Vec<InputError>, strict, require_trusted| {
+    let code = |status, errors: Vec<InputError>, strict: bool, require_trusted| {
+        let fail_on = if strict { FailOn::Warn } else { FailOn::Fail };
         let checks = vec![on(REQUIRED, status)];
         Report::new("env", vec![workload(1, true)], checks, errors, vec![])
-            .exit_code(strict, require_trusted)
+            .exit_code(fail_on, require_trusted)
     };
     let unread = || vec![error("x.yaml")];
     let cases = [
@@ -417,7 +419,10 @@ fn exit_codes_where_rules_meet() {
     }
     // Nothing to trust is not trusted: a pipeline that asks for trust asked about something else.
     let aggregated = report(vec![workload(1, false)], vec![]);
-    assert_eq!(aggregated.exit_code(false, true), ExitCode::NotTrusted);
+    assert_eq!(
+        aggregated.exit_code(FailOn::Fail, true),
+        ExitCode::NotTrusted
+    );
     let numbers: Vec<i32> = ExitCode::ALL.iter().map(|c| *c as i32).collect();
     assert_eq!(numbers, [0, 1, 2, 3, 4, 130]);
 }
@@ -490,7 +495,7 @@ fn a_proven_lane_is_said() {
             &Pairs::default(),
             &[],
             &[],
-            true
+            &[]
         ),
         "Disaggregated serving with g1 can be trusted: the lane of every pair was proven."
     );
@@ -503,7 +508,7 @@ fn an_end_of_which_nothing_was_seen_is_not_said_to_be_free_of_failures() {
         target,
         trust: Trust::Unproven,
     }];
-    let of = |observed| {
+    let of = |observed: &[Finding]| {
         verdict(
             Trust::Unproven,
             &[],
@@ -514,8 +519,8 @@ fn an_end_of_which_nothing_was_seen_is_not_said_to_be_free_of_failures() {
             observed,
         )
     };
-    assert_eq!(of(false), "Nothing could be judged on pasted outputs.");
-    assert!(of(true).starts_with("Nothing on the KV path failed"));
+    assert_eq!(of(&[]), "Nothing could be judged on pasted outputs.");
+    assert!(of(&[on(REQUIRED, Status::Ok)]).starts_with("Nothing on the KV path failed"));
 }
 
 /// A container that belongs to no workload.

@@ -11,7 +11,7 @@ use serde::Serialize;
 pub enum Trust {
     /// Aggregated: no KV cache leaves a worker.
     NotApplicable,
-    /// No fail, no required check skipped, and the lane of every pair in question was proven.
+    /// No fail, no required check skipped, none on the KV path left out, and the lane of every pair in question was proven.
     Trusted,
     /// Nothing on the KV path failed, but the lane was not proven.
     Unproven,
@@ -47,6 +47,10 @@ impl Trust {
                 (Status::Fail, KvPath::Off) => any_fail = true,
                 (Status::Skipped, KvPath::Required) => {
                     required_skipped |= finding.reason != Some(SkipReason::NotApplicable);
+                }
+                // What would have counted had it failed was left out on purpose.
+                (Status::Skipped, KvPath::Supporting) => {
+                    required_skipped |= finding.reason == Some(SkipReason::NotSelected);
                 }
                 _ => {}
             }

@@ -1,6 +1,6 @@
 //! The verdict of a run in words.
 
-use super::{Fix, InputError, Pairs, Probed, Status, Trust, WorkloadReport};
+use super::{Finding, Fix, InputError, Pairs, Probed, Status, Trust, WorkloadReport};
 use crate::target::Target;
 use std::collections::BTreeSet;
 
@@ -12,8 +12,20 @@ pub(super) fn verdict(
     pairs: &Pairs,
     fixes: &[Fix],
     errors: &[InputError],
-    observed: bool,
+    checks: &[Finding],
 ) -> String {
+    let observed = checks.iter().any(|f| f.status != Status::Skipped);
+    let left_out: Vec<&Finding> = checks.iter().filter(|f| f.left_out.is_some()).collect();
+    let failing: BTreeSet<&str> = left_out
+        .iter()
+        .filter(|f| f.left_out.as_ref().is_some_and(|l| l.was == Status::Fail))
+        .map(|f| f.id)
+        .collect();
+    let nothing = if failing.is_empty() {
+        "nothing"
+    } else {
+        "nothing else"
+    };
     let mut out = match workloads {
         [] if !pairs.made.is_empty() => about_pairs(trust, pairs),
         [] if !targets.is_empty() && !observed => match targets {
@@ -23,7 +35,7 @@ pub(super) fn verdict(
             [one] => format!("Nothing could be judged on {}", one.target),
             many => format!("Nothing could be judged on {} containers", many.len()),
         },
-        [] if !targets.is_empty() => about_targets(targets, fixes),
+        [] if !targets.is_empty() => about_targets(targets, fixes, nothing),
         [] if !errors.is_empty() => "Nothing could be judged".to_owned(),
         [] => {
             "No Dynamo worker was found in the input, so nothing can be said about its interconnect"
@@ -34,7 +46,7 @@ pub(super) fn verdict(
             "The lane of every pair of {} was proven, and not everything that was asked for could be read",
             one.name
         ),
-        [one] => about_one(one),
+        [one] => about_one(one, nothing),
         many => about_many(many),
     };
     if let Some(first) = fixes.first() {
@@ -60,11 +72,29 @@ pub(super) fn verdict(
             out.push_str(&format!(" (and {} more)", rest.len()));
         }
     }
+    if !left_out.is_empty() {
+        let n = left_out.len();
+        let were = if n == 1 {
+            "finding was"
+        } else {
+            "findings were"
+        };
+        out.push_str(&format!("; {n} {were} left out on request"));
+        if !failing.is_empty() {
+            let ids: Vec<&str> = failing.iter().copied().take(5).collect();
+            let more = if failing.len() > ids.len() {
+                ", .."
+            } else {
+                ""
+            };
+            out.push_str(&format!(", among them a fail of {}{more}", ids.join(", ")));
+        }
+    }
     out.push('.');
     out
 }
 
-fn about_one(w: &WorkloadReport) -> String {
+fn about_one(w: &WorkloadReport, nothing: &str) -> String {
     let name = &w.name;
     match w.trust {
         Trust::NotApplicable => {
@@ -78,7 +108,7 @@ fn about_one(w: &WorkloadReport) -> String {
             )
         }
         Trust::Unproven => format!(
-            "Disaggregated serving with {name} is not proven: nothing on its KV path failed, and no transfer was observed"
+            "Disaggregated serving with {name} is not proven: {nothing} on its KV path failed, and no transfer was observed"
         ),
         Trust::Untrusted => format!("Disaggregated serving with {name} cannot be trusted"),
     }
@@ -111,7 +141,8 @@ fn about_pairs(trust: Trust, pairs: &Pairs) -> String {
 }
 
 /// What can be said of ends alone. One that could not be looked at is not known to be bad.
-fn about_targets(targets: &[Probed], fixes: &[Fix]) -> String {
+fn about_targets(targets: &[Probed], fixes: &[Fix], nothing: &str) -> String {
+    let nothing = format!("N{}", &nothing[1..]);
     let unseen: BTreeSet<&Target> = fixes
         .iter()
         .filter(|f| f.id == UNSEEN && f.status == Status::Fail)
@@ -136,10 +167,10 @@ fn about_targets(targets: &[Probed], fixes: &[Fix]) -> String {
             format!("{} is aggregated: no KV cache leaves it", one.target)
         }
         [one] if one.target.is_pasted() => {
-            "Nothing on the KV path failed in the pasted outputs, which prove no lane".to_owned()
+            format!("{nothing} on the KV path failed in the pasted outputs, which prove no lane")
         }
         [one] => format!(
-            "Nothing on the KV path failed on {}; one end alone proves no lane",
+            "{nothing} on the KV path failed on {}; one end alone proves no lane",
             one.target
         ),
         many if bad > 0 && lost > 0 => format!(
@@ -155,7 +186,7 @@ fn about_targets(targets: &[Probed], fixes: &[Fix]) -> String {
             many.len()
         ),
         many => format!(
-            "Nothing on the KV path failed on {} containers; no transfer was observed",
+            "{nothing} on the KV path failed on {} containers; no transfer was observed",
             many.len()
         ),
     }
