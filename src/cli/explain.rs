@@ -7,7 +7,8 @@ use crate::checks::{self, declare::Check};
 use crate::judge::{self, context::Context, explain, rules};
 use crate::render::text::paragraph;
 use crate::report::{ExitCode, Status};
-use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, ValueEnum};
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -22,7 +23,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "CONTEXT")]
     context: Option<String>,
     /// Output format; text on a terminal, json on a pipe.
-    #[arg(short, long, value_enum)]
+    #[arg(short, long, value_parser = PossibleValuesParser::new(["text", "json"]).try_map(|word| Format::from_str(&word, false)))]
     output: Option<Format>,
 }
 
@@ -159,7 +160,7 @@ impl Arguments {
     fn show<T: Serialize>(&self, page: &T, text: &str) -> anyhow::Result<ExitCode> {
         match Format::or_by_stream(self.output) {
             Format::Json => print_json(page)?,
-            Format::Text => print(text)?,
+            _ => print(text)?,
         }
         Ok(ExitCode::Ok)
     }

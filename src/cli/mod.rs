@@ -10,7 +10,7 @@ mod node;
 #[cfg(feature = "cluster")]
 mod progress;
 
-use crate::render::{json, text};
+use crate::render::{html, json, text};
 use crate::report::{ExitCode, Report};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::Serialize;
@@ -72,6 +72,8 @@ enum Format {
     Text,
     /// For programs. docs/report.schema.json describes reports.
     Json,
+    /// For a browser: one page without scripts, to look at, hand on and print.
+    Html,
 }
 
 impl Format {
@@ -105,6 +107,7 @@ impl ShowArguments {
     fn show(&self, report: &Report) -> anyhow::Result<()> {
         match Format::or_by_stream(self.output) {
             Format::Json => print_json(report),
+            Format::Html => print(&html::render(report)),
             Format::Text => print(&text::render(
                 report,
                 text::Options {

@@ -4,6 +4,7 @@ mod baseline;
 mod budget;
 mod environment;
 mod fleet;
+pub mod html;
 pub mod json;
 mod nodes;
 pub(crate) mod pairs;
