@@ -277,7 +277,7 @@ fn follows(fix: &Fix) -> Markup {
         .filter_map(|name| Some((*name, by_name.get(*name)?)));
     html! {
         @if !order.is_empty() {
-            details {
+            details.printed {
                 summary { "Follows from it: " span.plain { (listed(&order, NAMES)) } }
                 ul.plain {
                     @for (name, on) in groups.take(FIXES) {
