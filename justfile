@@ -24,6 +24,11 @@ test:
 docs:
     UPDATE=1 cargo test --lib docs
 
+# Rewrites the two screenshots of docs/, after the browser test has made them (CONTRIBUTING.md).
+pictures:
+    pngquant 64 --force --speed 1 --output docs/report-desktop.png target/html/tcp-fallback-desktop-light.png
+    pngquant 48 --force --speed 1 --output docs/report-phone.png target/html/tcp-fallback-phone-dark.png
+
 # Speed and memory of `env` over a tree of 294 manifests, and of planning 64 x 64 transfers.
 bench:
     bash benches/env.sh

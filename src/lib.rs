@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! manifests -> manifest::read -> Inventory --\
-//!                                             > checks::run -> Finding.. -> report::Report -> render::{text, json}
+//!                                             > checks::run -> Finding.. -> report::Report -> render::{text, json, html}
 //! recordings -> snapshot::Bundle -> facts ----/         |
 //!                           VAR=VALUE + Context -> judge -> Judgement -> explain
 //! ```

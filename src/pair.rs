@@ -4,6 +4,11 @@
 use crate::report::{PairReport, SkipReason, Status};
 use serde::{Deserialize, Serialize};
 
+/// How the words on a transfer begin that arrived over another lane than was meant.
+pub const WRONG_LANE: &str = "Works, wrong lane";
+/// How the words on a transfer begin whose bytes differ.
+pub const WRONG_BYTES: &str = "WRONG BYTES";
+
 /// One transfer, judged.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

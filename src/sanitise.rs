@@ -38,11 +38,25 @@ pub fn lines(text: &str, max: usize) -> String {
     out
 }
 
+/// A whole page of which every part should have been made safe where it was parsed: whatever still acts on a reader is
+/// written out. Line breaks stay.
+pub fn visible(page: &str) -> String {
+    let mut out = String::with_capacity(page.len());
+    for c in page.chars() {
+        match c {
+            '\n' => out.push(c),
+            c if is_hostile(c) => out.extend(c.escape_unicode()),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
 /// Characters that act on a terminal or a reader instead of being shown: C0 and C1 controls, and the bidirectional
 /// and invisible format characters of <https://www.unicode.org/reports/tr36/>.
 fn is_hostile(c: char) -> bool {
     c.is_control()
-        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+        || matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
 #[cfg(test)]

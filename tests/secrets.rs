@@ -34,6 +34,7 @@ fn planted_secrets_appear_nowhere() {
             &["env", name, "-o", "json"][..],
             &["env", name, "-o", "text", "--verbose"],
             &["env", name, "-o", "text"],
+            &["env", name, "-o", "html"],
         ] {
             let out = run(args);
             assert!(!out.contains(CANARY), "{args:?} shows a secret:\n{out}");

@@ -13,7 +13,7 @@ mod node;
 mod progress;
 mod select;
 
-use crate::render::{Surroundings, github, json, junit, markdown, sarif, text};
+use crate::render::{Surroundings, github, html, json, junit, markdown, sarif, text};
 use crate::report::{ExitCode, FailOn, Report};
 use crate::selected::Selection;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -88,6 +88,8 @@ enum ReportFormat {
     Text,
     /// For programs. docs/report.schema.json describes it.
     Json,
+    /// For a browser: one page without scripts, to look at, hand on and print.
+    Html,
     /// JUnit XML: a suite for each object, a case for each finding.
     Junit,
     /// SARIF 2.1.0, for code scanning.
@@ -142,6 +144,7 @@ impl ShowArguments {
         };
         match self.output.unwrap_or_else(by_stream) {
             ReportFormat::Json => print_json(report),
+            ReportFormat::Html => print(&html::render(report)),
             ReportFormat::Text => print(&text::render(
                 report,
                 text::Options {

@@ -52,7 +52,7 @@ pub(super) fn render(out: &mut String, budget: &KvBudget, heading: &str, width: 
 }
 
 #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
-fn bytes(n: u64) -> String {
+pub(super) fn bytes(n: u64) -> String {
     let n = n as f64;
     match n {
         n if n >= 1e9 => format!("{:.2} GB", n / 1e9),
@@ -62,7 +62,7 @@ fn bytes(n: u64) -> String {
     }
 }
 
-fn time(ms: f64) -> String {
+pub(super) fn time(ms: f64) -> String {
     match ms {
         ms if ms >= 1e3 => format!("{:.1} s", ms / 1e3),
         ms if ms >= 10.0 => format!("{ms:.0} ms"),

@@ -5,6 +5,7 @@ mod budget;
 mod environment;
 mod fleet;
 pub mod github;
+pub mod html;
 pub mod json;
 pub mod junit;
 mod left_out;

@@ -1,7 +1,7 @@
 //! The nodes of the cluster in a table: those that are alike share a row.
 
 use super::text::paragraph;
-use crate::report::{Fast, NodeReport, NodesReport};
+use crate::report::{DomainReport, Fast, NodeReport, NodesReport};
 use std::fmt::Write;
 
 /// More rows than this are left out, unless everything is shown.
@@ -63,22 +63,27 @@ pub(super) fn render(
         );
     }
     for domain in &report.compute_domains {
-        let joined = domain.nodes.len();
-        let of = match domain.wanted {
-            0 => format!("{joined} nodes"),
-            wanted => format!("{joined} of {wanted} nodes"),
-        };
-        let status = match domain.status.as_str() {
-            "" => "no status",
-            status => status,
-        };
-        let _ = writeln!(out, "  ComputeDomain {}: {status}, {of}", domain.name);
+        let _ = writeln!(out, "  {}", self::domain(domain));
     }
     out.push('\n');
 }
 
+/// A ComputeDomain in one line.
+pub(super) fn domain(domain: &DomainReport) -> String {
+    let joined = domain.nodes.len();
+    let of = match domain.wanted {
+        0 => format!("{joined} nodes"),
+        wanted => format!("{joined} of {wanted} nodes"),
+    };
+    let status = match domain.status.as_str() {
+        "" => "no status",
+        status => status,
+    };
+    format!("ComputeDomain {}: {status}, {of}", domain.name)
+}
+
 /// What a node has, in one line.
-fn offer(node: &NodeReport) -> String {
+pub(super) fn offer(node: &NodeReport) -> String {
     let mut parts = Vec::new();
     match (&node.product, node.gpus) {
         (Some(product), n) => parts.push(format!("{n} x {product}")),
@@ -99,7 +104,7 @@ fn offer(node: &NodeReport) -> String {
 }
 
 /// Which workers it could host on a fast path, and why not the others; workers with the same answer share a line.
-fn hosts(node: &NodeReport) -> Vec<String> {
+pub(super) fn hosts(node: &NodeReport) -> Vec<String> {
     let mut lines: Vec<(Fast, &str, Vec<&str>)> = Vec::new();
     for host in &node.hosts {
         // A yes needs no reason: the line above shows it.

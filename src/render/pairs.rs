@@ -239,7 +239,7 @@ fn entries(out: &mut String, made: &[PairReport], options: Options, width: usize
 }
 
 /// Who they are, with how many pairs each stands for: an end that is among them with every peer it was tried with, once.
-fn ends(group: &[&PairReport], made: &[PairReport]) -> Vec<(String, usize)> {
+pub(super) fn ends(group: &[&PairReport], made: &[PairReport]) -> Vec<(String, usize)> {
     let count = |pairs: &mut dyn Iterator<Item = &PairReport>, name: fn(&PairReport) -> &String| {
         let mut by_name: BTreeMap<String, usize> = BTreeMap::new();
         for p in pairs {
@@ -272,7 +272,7 @@ fn ends(group: &[&PairReport], made: &[PairReport]) -> Vec<(String, usize)> {
 }
 
 /// What carried the bytes of these pairs, and how fast; or why nothing was moved.
-fn carried(group: &[&PairReport]) -> String {
+pub(super) fn carried(group: &[&PairReport]) -> String {
     let p = group[0];
     if p.steps.is_empty() {
         return p.lane.clone();

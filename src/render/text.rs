@@ -5,7 +5,9 @@
 use super::fleet;
 use super::{baseline, budget, environment, nodes};
 use crate::ask;
-use crate::report::{Evidence, Finding, Fix, Report, SkipReason, Status, Trust, WorkloadReport};
+use crate::report::{
+    Evidence, Finding, Fix, Report, SkipReason, Status, Trust, WorkerReport, WorkloadReport,
+};
 use crate::target::Target;
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use anstyle::{AnsiColor, Style};
@@ -133,32 +135,7 @@ fn workloads(out: &mut String, report: &Report, options: Options) {
 }
 
 fn one_workload(w: &WorkloadReport, report: &Report, options: Options) -> String {
-    let workers: Vec<String> = w
-        .workers
-        .iter()
-        .map(|k| {
-            let mut words = format!("{} x {}", k.replicas, k.role);
-            if k.role != k.name {
-                let _ = write!(words, " {}", k.name);
-            }
-            let mut parts = Vec::new();
-            parts.extend(k.engine.clone());
-            let gpus = k
-                .gpus
-                .map(|n| format!("{n} GPU{}", if n == 1 { "" } else { "s" }));
-            match (k.nodes, gpus) {
-                (1, gpus) => parts.extend(gpus),
-                (nodes, Some(gpus)) => parts.push(format!("{nodes} nodes with {gpus} each")),
-                (nodes, None) => parts.push(format!("{nodes} nodes")),
-            }
-            parts.extend((!k.reach.is_empty()).then(|| k.reach.join("+")));
-            if parts.is_empty() {
-                words
-            } else {
-                format!("{words} ({})", parts.join(", "))
-            }
-        })
-        .collect();
+    let workers: Vec<String> = w.workers.iter().map(worker).collect();
     let name = styled(&w.name, Style::new().bold());
     let trust = w.trust.word();
     // A deployment in a cluster stands in no file: what it consists of says more.
@@ -170,6 +147,30 @@ fn one_workload(w: &WorkloadReport, report: &Report, options: Options) -> String
     let mut out = format!("{name}  {trust}  {first}, namespace {namespace}\n");
     paragraph(&mut out, &second, "    ", options.width.clamp(40, WIDEST));
     out + "    " + &workers.join("\n    ")
+}
+
+/// One worker in a line.
+pub(super) fn worker(k: &WorkerReport) -> String {
+    let mut words = format!("{} x {}", k.replicas, k.role);
+    if k.role != k.name {
+        let _ = write!(words, " {}", k.name);
+    }
+    let mut parts = Vec::new();
+    parts.extend(k.engine.clone());
+    let gpus = k
+        .gpus
+        .map(|n| format!("{n} GPU{}", if n == 1 { "" } else { "s" }));
+    match (k.nodes, gpus) {
+        (1, gpus) => parts.extend(gpus),
+        (nodes, Some(gpus)) => parts.push(format!("{nodes} nodes with {gpus} each")),
+        (nodes, None) => parts.push(format!("{nodes} nodes")),
+    }
+    parts.extend((!k.reach.is_empty()).then(|| k.reach.join("+")));
+    if parts.is_empty() {
+        words
+    } else {
+        format!("{words} ({})", parts.join(", "))
+    }
 }
 
 fn one_fix(out: &mut String, number: usize, fix: &Fix, report: &Report, width: usize) {
@@ -225,7 +226,8 @@ fn one_fix(out: &mut String, number: usize, fix: &Fix, report: &Report, width: u
     }
 }
 
-fn place(target: &Target, with_workload: bool) -> String {
+/// An object with its role.
+pub(super) fn place(target: &Target, with_workload: bool) -> String {
     let name = if with_workload {
         target.to_string()
     } else {

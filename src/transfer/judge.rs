@@ -9,6 +9,7 @@ use super::protocol::{Memory, PortFacts, Ready, Role};
 use super::record::{Failure, Stage, StepRecord, TransferRecord, What};
 use super::ucx_text::{self, UcxText};
 use super::{cause, words};
+use crate::pair::{WRONG_BYTES, WRONG_LANE};
 use crate::report::{SkipReason, Status};
 use std::collections::BTreeMap;
 
@@ -270,7 +271,7 @@ fn wrong_bytes(step: &StepRecord, shown: &StepVerdict) -> Verdict {
         .as_ref()
         .map_or("an unknown lane".to_owned(), ToString::to_string);
     let detail = format!(
-        "WRONG BYTES: {} over {over} reported success, and the {} found the first wrong byte at offset {at} of {} ({how}; \
+        "{WRONG_BYTES}: {} over {over} reported success, and the {} found the first wrong byte at offset {at} of {} ({how}; \
          {} wrong blocks of 1 MiB). KV cache moved this way gives wrong tokens with HTTP 200.",
         shown.what,
         step.verified_by,
@@ -519,7 +520,7 @@ fn wrong_lane(
             (String::new(), fix.to_owned())
         }
     };
-    let detail = format!("Works, wrong lane: {seen}{emulated}; {wanted} was needed{why}");
+    let detail = format!("{WRONG_LANE}: {seen}{emulated}; {wanted} was needed{why}");
     Verdict {
         fix: Some(fix),
         ..verdict(status, detail)
