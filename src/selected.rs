@@ -372,7 +372,7 @@ mod tests {
     use super::*;
     use crate::checks::testing::{env, graph, lines, read};
     use crate::manifest::view;
-    use crate::report::{ExitCode, Trust};
+    use crate::report::{ExitCode, KvPath, Trust};
 
     const TODAY: Day = (2026, 11, 30);
 
@@ -390,13 +390,11 @@ mod tests {
             .collect()
     }
 
-    /// A graph in which both workers have a fault, judged with these rules.
-    fn judged(selection: &Selection) -> Report {
-        let text = graph(&lines(&[
-            "resources: {limits: {nvidia.com/gpu: 1, rdma/ib: 1}}",
-            &env(&[("UCX_TLS", "tcp,cuda_copy")]),
-        ]));
-        let inventory = read(&text);
+    const RDMA: &str = "resources: {limits: {nvidia.com/gpu: 1, rdma/ib: 1}}";
+
+    /// This manifest, judged with these rules.
+    fn report(selection: &Selection, container: &[&str]) -> Report {
+        let inventory = read(&graph(&lines(container)));
         let findings = checks::run(&inventory, &[]);
         let workloads =
             (inventory.workloads.iter().enumerate()).map(|(i, w)| view::workload(w, i + 1));
@@ -408,6 +406,11 @@ mod tests {
             vec![],
             Pairs::default(),
         )
+    }
+
+    /// A graph in which both workers have a fault, judged with these rules.
+    fn judged(selection: &Selection) -> Report {
+        report(selection, &[RDMA, &env(&[("UCX_TLS", "tcp,cuda_copy")])])
     }
 
     fn failing(selection: &Selection) -> Vec<String> {
@@ -474,21 +477,28 @@ mod tests {
 
     #[test]
     fn what_was_left_out_never_leaves_trusted_on_the_path() {
-        let mut selection = Selection::default();
-        let report = judged(&selection);
-        for finding in report
-            .checks
-            .iter()
-            .filter(|f| f.kv_path != crate::report::KvPath::Off)
-        {
-            selection.ignore = vec![Rule::given("--ignore", finding.id, None)];
-            let report = judged(&selection);
-            assert!(
-                Trust::judge(true, true, report.checks.iter()) > Trust::Trusted,
-                "{}",
-                finding.id
-            );
+        let lock = "securityContext: {capabilities: {add: [IPC_LOCK]}}";
+        let with = |selection: &Selection| {
+            report(
+                selection,
+                &[RDMA, lock, &env(&[("UCX_TLS", "rc,cuda_copy,cuda_ipc")])],
+            )
+        };
+        let proven = |report: &Report| Trust::judge(true, true, report.checks.iter());
+        let whole = with(&Selection::default());
+        assert_eq!(proven(&whole), Trust::Trusted);
+        let mut seen = Vec::new();
+        for finding in &whole.checks {
+            let rule = Rule::given("--ignore", finding.id, None);
+            let trust = proven(&with(&Selection::new(vec![rule], vec![], TODAY)));
+            let on_path = finding.kv_path != KvPath::Off;
+            assert_eq!(trust > Trust::Trusted, on_path, "{}", finding.id);
+            seen.push(finding.kv_path);
         }
+        assert!(
+            seen.contains(&KvPath::Required) && seen.contains(&KvPath::Supporting),
+            "{seen:?}"
+        );
     }
 
     #[test]

@@ -572,6 +572,11 @@ fn an_ignored_fail_is_reported_and_trust_is_not_given() {
     };
     assert_eq!(check(&[]), "trusted");
     assert_eq!(check(&["--ignore", "RDMA001=r"]), "unproven");
+    assert_eq!(
+        check(&["--ignore", "K8S001=r"]),
+        "unproven",
+        "a supporting check counts, too"
+    );
     assert_eq!(check(&["--only", "XFER001"]), "unproven");
 }
 
