@@ -47,14 +47,18 @@ impl Reach {
 
 /// ACTIVE RoCE ports that the container may open. Of pasted GID tables also those whose state nobody pasted.
 pub(crate) fn ports(facts: &Facts) -> Result<Vec<(&Device, &Port)>, Skip> {
-    let mut ports = if facts.rdma.judges_all() {
-        let mut ports = facts.rdma.own_ports()?;
-        ports.retain(|(_, port)| matches!(port.state, None | Some(PortState::Active)));
-        ports
-    } else {
-        facts.rdma.usable_ports()?
-    };
+    let mut ports = carrying(facts)?;
     ports.retain(|(device, port)| port.link_layer == Some(LinkLayer::Ethernet) && !device.is_iwarp);
+    Ok(ports)
+}
+
+/// ACTIVE ports of any link that the container may open. Of pasted outputs also those whose state nobody pasted.
+pub(crate) fn carrying(facts: &Facts) -> Result<Vec<(&Device, &Port)>, Skip> {
+    if !facts.rdma.judges_all() {
+        return facts.rdma.usable_ports();
+    }
+    let mut ports = facts.rdma.own_ports()?;
+    ports.retain(|(_, port)| matches!(port.state, None | Some(PortState::Active)));
     Ok(ports)
 }
 

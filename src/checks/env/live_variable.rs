@@ -3,6 +3,8 @@ use crate::check;
 use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
 use crate::checks::live;
+use crate::checks::rdma::gid_index_unusable;
+use crate::checks::words;
 use crate::facts::container::process::{InForce, Whose};
 use crate::judge;
 use crate::observed::Skip;
@@ -74,6 +76,9 @@ fn judged(container: &Container<'_>, setting: &InForce<'_>) -> Draft {
     }
     let judge = |cx| judge::judge(variable.name, Some(setting.value), cx);
     let verdict = judge(&container.context);
+    if let Some(draft) = pasted_gid_index(container, setting, &shown) {
+        return draft.on_kv_path(path);
+    }
     let open = live::open_contexts(&container.facts, &container.context);
     if verdict.status == Status::Ok
         && let Some(worse) = open
@@ -112,10 +117,37 @@ fn judged(container: &Container<'_>, setting: &InForce<'_>) -> Draft {
     let mut draft =
         Draft::new(status, format!("{shown}{from}: {}", verdict.reason)).on_kv_path(path);
     draft.fix = verdict.fix;
+    if status >= Status::Warn {
+        // `UCX_TLS="tcp" leaves no RDMA transport`.
+        let clause = words::first_clause(&verdict.reason);
+        draft.headline = Some(match verdict.reason.starts_with('"') {
+            true => format!("{}={clause}", setting.variable.name),
+            false => format!("{shown}: {clause}"),
+        });
+    }
     if status == Status::Skipped {
         draft.reason = Some(SkipReason::NotCollected);
     }
     draft
+}
+
+/// The context leaves the ports of pasted outputs out, and with them what a forced GID index is: their tables tell.
+fn pasted_gid_index(
+    container: &Container<'_>,
+    setting: &InForce<'_>,
+    shown: &str,
+) -> Option<Draft> {
+    if !container.facts.rdma.judges_all() {
+        return None;
+    }
+    let draft = match gid_index_unusable::forced(container, setting)? {
+        Ok(draft) => draft,
+        Err(skip) => Draft::skipped(Skip {
+            detail: format!("{shown} forces the index on every port; {}", skip.detail),
+            ..skip
+        }),
+    };
+    Some(draft.follows("gid-index-unusable"))
 }
 
 fn shown(setting: &InForce<'_>) -> String {
@@ -166,6 +198,11 @@ mod tests {
         ] {
             assert_eq!(one("decode", &format!("{worker}{line}")), status, "{line}");
         }
+        let answers = [(&ask::ENVIRONMENT, "UCX_TLS=tcp")];
+        let draft = outcome(run, &container("decode", &answers))
+            .unwrap()
+            .remove(0);
+        assert!(draft.headline.unwrap().starts_with("UCX_TLS="));
         let named = with("decode", &format!("{worker}UCX_TLS=tcp"));
         assert_eq!(named[0].0, "env:UCX_TLS");
         assert_eq!(named[0].2, KvPath::Required);
@@ -183,6 +220,22 @@ mod tests {
             one("decode", "# process self probe\nUCX_TLS=tcp"),
             Status::Fail
         );
+    }
+
+    #[test]
+    fn a_pasted_gid_index_is_never_harmless_unseen() {
+        let with = |line: &str, table: &str| {
+            let answers = [(&ask::ENVIRONMENT, line), (&ask::SHOW_GIDS, table)];
+            let drafts = outcome(run, &crate::checks::testing::pasted(&answers)).unwrap();
+            drafts[0].status
+        };
+        let table = "mlx5_0 1 2 0000:0000:0000:0000:0000:ffff:0a00:0001 10.0.0.1 v1 eth2\n\
+                     mlx5_0 1 3 0000:0000:0000:0000:0000:ffff:0a00:0001 10.0.0.1 v2 eth2\nn_gids_found=2\n";
+        assert_eq!(with("UCX_IB_GID_INDEX=2", table), Status::Fail);
+        assert_eq!(with("UCX_IB_GID_INDEX=3", table), Status::Skipped);
+        assert_eq!(with("UCX_IB_GID_INDEX=2", ""), Status::Skipped);
+        assert_eq!(with("NCCL_IB_GID_INDEX=2", table), Status::Warn);
+        assert_eq!(with("UCX_IB_GID_INDEX=auto", ""), Status::Ok);
     }
 
     #[test]

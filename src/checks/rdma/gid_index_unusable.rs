@@ -2,10 +2,11 @@ use crate::check;
 use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
 use crate::checks::roce::{self, Reach};
+use crate::facts::container::process::InForce;
 use crate::facts::hca::LinkLayer;
 use crate::judge::selection::Selection;
 use crate::observed::Skip;
-use crate::report::KvPath;
+use crate::report::{KvPath, SkipReason};
 use crate::snapshot::evidence;
 
 check! {
@@ -37,6 +38,18 @@ const VARIABLES: &[(&str, bool)] = &[
     ("NCCL_IB_GID_INDEX", false),
 ];
 
+/// What a forced index is on the ports of pasted outputs, for the finding of the variable itself; None where no index is
+/// forced by it.
+pub(crate) fn forced(
+    container: &Container<'_>,
+    setting: &InForce<'_>,
+) -> Option<Result<Draft, Skip>> {
+    let name = setting.variable.name;
+    let (variable, carries_kv) = VARIABLES.iter().find(|(variable, _)| *variable == name)?;
+    let index = setting.value.trim().parse::<u32>().ok()?;
+    judge(container, variable, index, *carries_kv).transpose()
+}
+
 fn run(container: &Container<'_>) -> Outcome {
     let facts = &container.facts;
     let mut drafts = Vec::new();
@@ -50,7 +63,11 @@ fn run(container: &Container<'_>) -> Outcome {
             continue;
         };
         let said = format!("{variable}={index}");
-        let draft = judge(container, variable, index, *carries_kv)?.map(|draft| {
+        let judged = match judge(container, variable, index, *carries_kv) {
+            Err(skip) if skip.reason != SkipReason::NotApplicable => Some(Draft::skipped(skip)),
+            judged => judged?,
+        };
+        let draft = judged.map(|draft| {
             let path = if *carries_kv {
                 KvPath::Required
             } else {
@@ -86,11 +103,13 @@ fn judge(
     } else {
         Selection::nccl(value)
     };
-    let mut ports = facts.rdma.usable_ports()?;
+    let mut ports = roce::carrying(facts)?;
     ports.retain(|(device, port)| {
         let is_roce = port.link_layer == Some(LinkLayer::Ethernet) && !device.is_iwarp;
         let is_ib = port.link_layer == Some(LinkLayer::InfiniBand);
-        let applies = is_roce || is_ib && variable == "UCX_IB_GID_INDEX";
+        // A pasted table without interfaces does not say on which link its ports are.
+        let is_open = port.link_layer.is_none() && facts.rdma.judges_all();
+        let applies = is_roce || is_open || is_ib && variable == "UCX_IB_GID_INDEX";
         applies
             && selection
                 .as_ref()
@@ -99,8 +118,13 @@ fn judge(
     if ports.is_empty() {
         return Ok(None);
     }
+    let said = format!("{variable}={index}");
+    if ports.iter().any(|(_, port)| port.link_layer.is_none()) {
+        let detail = format!("{said}: whether the ports are InfiniBand or RoCE was not seen");
+        return Err(container.not_shown(detail, "ibstat"));
+    }
     let gids = facts.rdma.gids.get()?;
-    let (mut good, mut bad) = (Vec::new(), Vec::new());
+    let (mut good, mut bad, mut unknown) = (Vec::new(), Vec::new(), None);
     for (device, port) in &ports {
         let name = format!("{}:{}", device.hca.name, port.number);
         let table = facts.rdma.gids_of(&device.hca.name, port.number)?;
@@ -115,13 +139,18 @@ fn judge(
         let reach = roce::reach(gid, facts);
         let line = format!("{name} gid {index} {} {}", gid.text, reach.words());
         match reach {
-            Reach::Unknown(skip) => return Err(skip),
+            Reach::Unknown(skip) => {
+                let detail = format!("{said}: {line}: {}", skip.detail);
+                unknown.get_or_insert(Skip { detail, ..skip });
+            }
             Reach::Routable => good.push(line),
             _ => bad.push(line),
         }
     }
-    let said = format!("{variable}={index}");
     let Some(first) = bad.first() else {
+        if let Some(skip) = unknown {
+            return Err(skip);
+        }
         let detail = format!(
             "{said}: filled and routable on all {} ports that are used",
             good.len()
@@ -135,12 +164,15 @@ fn judge(
         ports.len()
     );
     let seen = gids.evidence(bad.iter().map(String::as_str));
-    // Whether collectives leave the node is not known here.
-    let draft = if carries_kv && container.has_workers_environment() {
+    // Whether collectives leave the node is not known here; nor is whether a port carries data whose state nobody pasted, as
+    // long as others are fine.
+    let certain = bad.len() == ports.len() || ports.iter().all(|(_, port)| port.state.is_some());
+    let draft = if carries_kv && certain && container.has_workers_environment() {
         Draft::fail(detail)
     } else {
         Draft::warn(detail)
     };
+    let draft = draft.headline_of_detail();
     Ok(Some(draft.with([seen]).fix(format!("remove {variable}"))))
 }
 
@@ -148,7 +180,7 @@ fn judge(
 mod tests {
     use super::*;
     use crate::ask;
-    use crate::checks::testing::{NOTHING, changed, hca, roce, verdict};
+    use crate::checks::testing::{NOTHING, changed, hca, outcome, pasted, roce, verdict};
     use crate::report::Status;
 
     #[test]
@@ -167,6 +199,45 @@ mod tests {
         assert_eq!(with("NCCL_IB_GID_INDEX=9"), Ok(Status::Warn));
         assert_eq!(with("UCX_IB_GID_INDEX=auto"), Err(Skip::not_applicable()));
         assert_eq!(with(""), Err(Skip::not_applicable()));
+    }
+
+    /// What a pasted table and environment give, as status and sentence of each finding.
+    fn pasted_gids(rows: &str, environment: &str) -> Vec<(Status, String)> {
+        let table = format!("{rows}n_gids_found={}\n", rows.lines().count());
+        let answers = [
+            (&ask::SHOW_GIDS, table.as_str()),
+            (&ask::ENVIRONMENT, environment),
+        ];
+        let drafts = outcome(run, &pasted(&answers)).unwrap();
+        drafts.into_iter().map(|d| (d.status, d.detail)).collect()
+    }
+
+    #[test]
+    fn a_pasted_table_alone_tells_an_index_that_cannot_be_right() {
+        let rows = "mlx5_0 1 0 fe80:0000:0000:0000:0a00:27ff:fe00:0001 v1 eth2\n\
+                    mlx5_0 1 1 fe80:0000:0000:0000:0a00:27ff:fe00:0001 v2 eth2\n\
+                    mlx5_0 1 2 0000:0000:0000:0000:0000:ffff:0a00:0001 10.0.0.1 v1 eth2\n\
+                    mlx5_0 1 3 0000:0000:0000:0000:0000:ffff:0a00:0001 10.0.0.1 v2 eth2\n";
+        for (line, status) in [
+            ("UCX_IB_GID_INDEX=1", Status::Fail),
+            ("UCX_IB_GID_INDEX=2", Status::Fail),
+            ("UCX_IB_GID_INDEX=9", Status::Fail),
+            ("NCCL_IB_GID_INDEX=1", Status::Warn),
+            // Whether the address is local is for `ip addr` to say.
+            ("UCX_IB_GID_INDEX=3", Status::Skipped),
+        ] {
+            let found = pasted_gids(rows, line);
+            assert_eq!(found.len(), 1, "{line}: {found:?}");
+            assert_eq!(found[0].0, status, "{line}: {found:?}");
+        }
+        // Without interfaces the table does not say which link it is.
+        let ib = "mlx5_0 1 0 fe80:0000:0000:0000:0a00:27ff:fe00:0001 v1\n";
+        let found = pasted_gids(ib, "UCX_IB_GID_INDEX=2");
+        assert_eq!(found[0].0, Status::Skipped);
+        assert!(found[0].1.contains("ibstat"), "{found:?}");
+        // A port that is wrong beside one that is not judged is still wrong, and may be one that is not used.
+        let two = format!("{rows}mlx5_1 1 3 fe80:0000:0000:0000:0a00:27ff:fe00:0002 v2 eth3\n");
+        assert_eq!(pasted_gids(&two, "UCX_IB_GID_INDEX=3")[0].0, Status::Warn);
     }
 
     #[test]
@@ -194,7 +265,8 @@ mod tests {
         ] {
             let mut rest = changed(&roce(1), &[(&ask::ENVIRONMENT, "UCX_IB_GID_INDEX=3")]);
             rest.retain(|(a, _)| a.id != ask.id);
-            assert!(verdict(run, "decode", &rest).is_err(), "{}", ask.id);
+            let said = verdict(run, "decode", &rest);
+            assert!(matches!(said, Err(_) | Ok(Status::Skipped)), "{}", ask.id);
         }
     }
 }

@@ -5,6 +5,7 @@ use crate::checks::words::listed;
 use crate::facts::container::rdma::{Device, port_line};
 use crate::facts::hca::{LinkLayer, Port};
 use crate::facts::sysfs::Backing;
+use crate::facts::transcript::small;
 use crate::facts::vendor::{Adapter, Vendor};
 use crate::observed::Skip;
 use std::collections::BTreeMap;
@@ -42,6 +43,9 @@ const FASTEST_GBPS: &[(&str, f64)] = &[
     ("BlueField-3", 400.0),
 ];
 
+/// Gb/s of four lanes of SDR.
+const SDR_GBPS: f64 = 10.0;
+
 fn run(container: &Container<'_>) -> Outcome {
     let rdma = &container.facts.rdma;
     let mut ports = rdma.usable_ports()?;
@@ -70,32 +74,71 @@ fn run(container: &Container<'_>) -> Outcome {
         groups.entry(kind).or_default().push((device, port));
     }
     let mut drafts = Vec::new();
+    let mut notes = Vec::new();
     for group in groups.values() {
+        notes.extend(apart(group));
         drafts.extend(below_siblings(group).map(|(detail, lines)| {
             let seen = devices.evidence(lines.iter().map(String::as_str));
             let fix =
                 "check cable and transceiver of the slower port, and the speed of its switch port";
-            Draft::warn(detail).with([seen]).fix(fix)
+            Draft::warn(detail)
+                .headline_of_detail()
+                .with([seen])
+                .fix(fix)
         }));
     }
     for (device, port) in &ports {
         drafts.extend(odd(device, port).map(|(detail, fix)| {
             let line = port_line(device, port);
             Draft::warn(format!("{line}: {detail}"))
+                .headline(format!(
+                    "{} runs at a rate it should not",
+                    port_name(device, port)
+                ))
                 .with([devices.evidence([line.as_str()])])
                 .fix(fix)
         }));
     }
     if drafts.is_empty() {
         let lines: Vec<String> = ports.iter().map(|(d, p)| port_line(d, p)).collect();
-        let detail = format!(
-            "no ACTIVE port is slower than its siblings{}",
-            fastest(&ports)
-        );
+        let said = match notes.as_slice() {
+            [] => "no ACTIVE port is slower than its siblings".to_owned(),
+            notes => notes.join("; "),
+        };
+        let detail = format!("{said}{}", fastest(&ports));
         let seen = devices.evidence(lines.iter().map(String::as_str));
         drafts.push(Draft::ok(detail).with([seen]));
     }
     Ok(drafts)
+}
+
+fn port_name(device: &Device, port: &Port) -> String {
+    format!("{}:{}", device.hca.name, port.number)
+}
+
+/// Rates of a group that differ, where none stands out as a fault.
+fn apart(group: &[(&Device, &Port)]) -> Option<String> {
+    let rate = |port: &Port| port.rate_gbps().unwrap_or_default();
+    let best = group.iter().map(|(_, p)| rate(p)).fold(0.0, f64::max);
+    let slow: Vec<_> = group.iter().filter(|(_, port)| rate(port) < best).collect();
+    if slow.is_empty() || below_siblings(group).is_some() {
+        return None;
+    }
+    let names: Vec<String> = slow.iter().map(|(d, p)| port_name(d, p)).collect();
+    let mut rates: Vec<String> = slow
+        .iter()
+        .map(|(_, port)| rate(port).to_string())
+        .collect();
+    rates.sort();
+    rates.dedup();
+    Some(format!(
+        "{} of {} ports of the same kind run at {} Gb/s ({}) and the others at {best}: right only where those are on another \
+         network",
+        slow.len(),
+        group.len(),
+        rates.join(" and "),
+        listed(&names.iter().map(String::as_str).collect::<Vec<_>>())
+    ))
 }
 
 /// A single port below three or more, or a minority of at most a quarter.
@@ -130,6 +173,15 @@ fn odd(device: &Device, port: &Port) -> Option<(&'static str, &'static str)> {
             "read the rate with `mlxlink`, or update the kernel",
         ));
     }
+    // `ibstat` prints the number alone.
+    let is_infiniband = port.link_layer == Some(LinkLayer::InfiniBand);
+    if is_infiniband && rate.rate_gbps <= SDR_GBPS && adapter_gbps(device).is_some() {
+        return Some((
+            "that is the rate of SDR, which this adapter has no reason to run at: the link trained down to the slowest, or a \
+             kernel that does not know the speed printed it as SDR",
+            "read the rate with `mlxlink`; then check cable and switch port, or update the kernel",
+        ));
+    }
     let one_lane = rate.lanes == Some(1) && port.link_layer == Some(LinkLayer::InfiniBand);
     one_lane.then_some((
         "an InfiniBand link on one lane of four has lost the others",
@@ -140,21 +192,30 @@ fn odd(device: &Device, port: &Port) -> Option<(&'static str, &'static str)> {
 /// What the adapter could do, as a note.
 fn fastest(ports: &[(&Device, &Port)]) -> String {
     let note = ports.iter().find_map(|(device, port)| {
-        let adapter = device.hca.part_id.and_then(Adapter::nvidia)?;
-        let (_, gbps) = FASTEST_GBPS
-            .iter()
-            .find(|(name, _)| *name == adapter.name)?;
+        let (name, gbps) = adapter_gbps(device)?;
         let now = port.rate_gbps()?;
-        (now < *gbps).then(|| format!("; {} could do {gbps} Gb/s and runs at {now}", adapter.name))
+        (now < gbps).then(|| {
+            let port = port_name(device, port);
+            format!("; {port} ({name}) could do {gbps} Gb/s and runs at {now}")
+        })
     });
     note.unwrap_or_default()
+}
+
+/// The product and its fastest mode, by its PCI id or by the number in its type (`MT4129`), which is the same.
+fn adapter_gbps(device: &Device) -> Option<(&'static str, f64)> {
+    let hca = &device.hca;
+    let of_type = || small(hca.model.as_deref()?.strip_prefix("MT")?);
+    let adapter = Adapter::nvidia(hca.part_id.or_else(of_type)?)?;
+    let known = FASTEST_GBPS.iter().find(|(name, _)| *name == adapter.name);
+    known.copied()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::ask;
-    use crate::checks::testing::{Answers, NOTHING, hcas, verdict};
+    use crate::checks::testing::{Answers, NOTHING, hcas, outcome, pasted, verdict};
     use crate::report::Status;
 
     fn rates(rates: &[&str]) -> Answers {
@@ -197,6 +258,49 @@ mod tests {
                 "{list:?}"
             );
         }
+    }
+
+    /// `ibstat` of ConnectX-7 ports on InfiniBand with these rates.
+    fn ibstat(rates: &[u32]) -> String {
+        let one = |(n, rate): (usize, &u32)| {
+            format!(
+                "CA 'mlx5_{n}'\n\tCA type: MT4129\n\tNumber of ports: 1\n\tPort 1:\n\t\tState: Active\n\
+                 \t\tPhysical state: LinkUp\n\t\tRate: {rate}\n\t\tLink layer: InfiniBand\n"
+            )
+        };
+        rates.iter().enumerate().map(one).collect()
+    }
+
+    #[test]
+    fn rates_that_differ_are_said_where_they_are_no_fault() {
+        let with = |rates: &[u32]| {
+            let snapshot = pasted(&[(&ask::IBSTAT, ibstat(rates))]);
+            outcome(run, &snapshot).unwrap().remove(0)
+        };
+        let two = with(&[400, 400, 400, 400, 400, 400, 200, 200]);
+        assert_eq!(two.status, Status::Ok);
+        assert!(
+            two.detail
+                .starts_with("2 of 8 ports of the same kind run at 200 Gb/s (mlx5_6:1, mlx5_7:1)"),
+            "{}",
+            two.detail
+        );
+        let three = with(&[100, 56, 100, 100, 56, 100, 56]);
+        assert!(
+            three
+                .detail
+                .contains("3 of 7 ports of the same kind run at 56 Gb/s"),
+            "{}",
+            three.detail
+        );
+        assert!(
+            three.detail.contains("the others at 100"),
+            "{}",
+            three.detail
+        );
+        assert!(with(&[400; 8]).detail.contains("no ACTIVE port is slower"));
+        assert_eq!(with(&[10; 8]).status, Status::Warn);
+        assert_eq!(with(&[400, 400, 400, 200]).status, Status::Warn);
     }
 
     #[test]
