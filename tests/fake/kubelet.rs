@@ -33,8 +33,9 @@ pub enum Exec {
     NoExecutables,
     /// Prints this and exits 0 after a while, without any process.
     Reply(Vec<u8>, Duration),
-    /// Prints this and exits 0, without any process; each `@NONCE@` in it becomes that of the script that was sent.
-    Answers(Arc<Vec<u8>>),
+    /// Prints this and exits 0 after a while, without any process; each `@NONCE@` in it becomes that of the script that was
+    /// sent, and each `@VARY@` four digits that hardly another exec has.
+    Answers(Arc<Vec<u8>>, Duration),
     /// Prints this many bytes, then the TCP connection is gone.
     DropAfter(usize),
     /// Closes the WebSocket in good order, without a status.
@@ -147,9 +148,13 @@ pub async fn serve(mut socket: WebSocket, request: Request) {
             }
             Some(success())
         }
-        Exec::Answers(output) => {
+        Exec::Answers(output, pause) => {
             let nonce = nonce_of_script(&mut socket).await;
-            let output = String::from_utf8_lossy(output).replace("@NONCE@", &nonce);
+            sleep(*pause).await;
+            let own = format!("{:04x}", request.seed & 0xffff);
+            let output = String::from_utf8_lossy(output)
+                .replace("@NONCE@", &nonce)
+                .replace("@VARY@", &own);
             for chunk in output.as_bytes().chunks(32 << 10) {
                 send(&mut socket, STDOUT, chunk).await;
             }
