@@ -141,65 +141,11 @@ async fn measure(pods: usize, parallel: usize, kind: &str) -> f64 {
     trips
 }
 
-<<<<<<< HEAD
-/// What the command does between its arguments and its output.
-async fn measure_node(pods: usize) {
-    let server = Server::start(pods, "answers");
-    let options = Options {
-        kubeconfig: Some(server.kubeconfig.clone()),
-        ..Options::default()
-    };
-    let started = Instant::now();
-    let cluster = connect(&options, &Surroundings::default()).await.unwrap();
-    let found = by_selector(&cluster, "llm", &of_deployment("g"), &|_| true)
-        .await
-        .unwrap();
-    let wanted = found.into_iter().map(|pod| Wanted::Found(Box::new(pod)));
-    let schedule = Schedule::default();
-    let stop = Stop::never();
-    let snapshots =
-        collect::pods::probe(&cluster, wanted.collect(), None, schedule, stop, |_| {}).await;
-    let before = peak_memory_kib();
-    let recording = Bundle {
-        format: bundle::FORMAT,
-        snapshots,
-        errors: vec![],
-        notes: vec![],
-        deployment: None,
-    };
-    let folder = tempfile::tempdir().unwrap();
-    for name in ["directory", "file.tar.zst"] {
-        bundle::write(&folder.path().join(name), &recording).unwrap();
-    }
-    let recorded = peak_memory_kib();
-    let snapshots = recording.snapshots;
-    let bytes: usize = snapshots
-        .iter()
-        .flat_map(|s| s.answers.values())
-        .map(size)
-        .sum();
-    let findings = checks::run(&Inventory::default(), &snapshots);
-    let report = Report::new("node", vec![], findings, vec![], vec![]);
-    let reached = report.checks.iter().filter(|f| f.name == "node:target");
-    assert_eq!(reached.filter(|f| f.status == Status::Ok).count(), pods);
-    json::write(&mut std::io::sink(), &report).unwrap();
-    println!(
-        "peak memory with all answers {:.1} MB, after recording them {:.1} MB",
-        before as f64 / 1024.0,
-        recorded as f64 / 1024.0
-    );
-    println!(
-        "node on {pods} pods (answers), 8 at a time: {:.1?} to the report, {:.1} MB of answers",
-        started.elapsed(),
-        bytes as f64 / 1e6
-    );
-=======
 /// One run of the binary as a whole.
 struct Run {
     took: Duration,
     trips: f64,
     peak_kib: u64,
->>>>>>> part-b2
 }
 
 /// The quickest of a few runs of the binary against a deployment of this many workers, half of them for prefill.

@@ -531,10 +531,9 @@ impl Rack {
             cluster = cluster.object(&path, node);
         }
         for worker in self.workers {
-            let exec = worker
-                .exec
-                .clone()
-                .unwrap_or_else(|| Exec::Answers(Arc::new(worker.output())));
+            let exec = worker.exec.clone().unwrap_or_else(|| {
+                Exec::Answers(Arc::new(worker.output()), std::time::Duration::ZERO)
+            });
             let mut pod = FakePod::new("llm", &worker.name, "/nowhere").exec(exec);
             pod.object = worker.object;
             cluster = cluster.with(pod);
