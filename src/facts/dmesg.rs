@@ -15,6 +15,8 @@ pub struct KernelLog {
     pub faults: Vec<Fault>,
     /// Lines read, of any kind.
     pub lines: u64,
+    /// The first lines of drivers that speak of an error and are none of the known faults, sanitised.
+    pub unknown: Vec<String>,
 }
 
 /// One kind of fault of one device.
@@ -51,6 +53,33 @@ pub enum Kind {
     PcieLimited,
     /// PCIe reports uncorrected errors.
     PcieUncorrected,
+    /// The GPU is gone from the bus, in a line without its number (Xid 79).
+    GpuLost,
+    /// User space and kernel module of the GPU driver are of different versions.
+    DriverMismatch,
+    /// The firmware of an adapter reports a fault, and its driver starts to recover.
+    AdapterFault,
+    /// The firmware of an adapter refused to create or connect what a transfer needs: memory keys, queues.
+    AdapterRefused,
+    /// The kernel could not make a queue pair.
+    QueuePairRefused,
+    /// The cable was pulled, or there is none, and the log tells of no other since.
+    CableUnplugged,
+    /// The interface of an adapter went down and did not come up again in this log.
+    LinkDown,
+    /// The IOMMU blocked an access of a device to memory.
+    IommuFault,
+}
+
+impl Kind {
+    /// Words in a later line of the same device that take the fault back.
+    fn mended_by(self) -> Option<&'static str> {
+        match self {
+            Self::CableUnplugged => Some("Cable plugged"),
+            Self::LinkDown => Some(": Link up"),
+            _ => None,
+        }
+    }
 }
 
 /// Words of a driver.
@@ -78,6 +107,16 @@ const KNOWN: &[Known] = &[
         words: "NVRM: Xid (",
         kind: |rest| code(rest).map(Kind::Xid),
     },
+    // https://github.com/NVIDIA/open-gpu-kernel-modules/blob/580.95.05/src/nvidia/arch/nvalloc/unix/src/osinit.c
+    Known {
+        words: "GPU has fallen off the bus",
+        kind: |_| Some(Kind::GpuLost),
+    },
+    // https://github.com/NVIDIA/open-gpu-kernel-modules/blob/580.95.05/src/nvidia/arch/nvalloc/unix/src/osapi.c
+    Known {
+        words: "NVRM: API mismatch",
+        kind: |_| Some(Kind::DriverMismatch),
+    },
     // https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide/
     Known {
         words: "SXid (",
@@ -98,6 +137,55 @@ const KNOWN: &[Known] = &[
         words: "device's health compromised",
         kind: |_| Some(Kind::AdapterTimeout),
     },
+    Known {
+        words: "Health issue observed, ",
+        kind: |_| Some(Kind::AdapterFault),
+    },
+    Known {
+        words: "handling bad device here",
+        kind: |_| Some(Kind::AdapterFault),
+    },
+    Known {
+        words: "poll_health:",
+        kind: |rest| rest.contains("Fatal error").then_some(Kind::AdapterFault),
+    },
+    // https://github.com/torvalds/linux/blob/v6.12/drivers/net/ethernet/mellanox/mlx5/core/cmd.c
+    // Requests for optional registers are refused on healthy adapters, too.
+    Known {
+        words: "mlx5_cmd_out_err:",
+        kind: |rest| {
+            let needed = NEEDED.iter().any(|command| rest.contains(command));
+            (needed && rest.contains("failed")).then_some(Kind::AdapterRefused)
+        },
+    },
+    // https://github.com/torvalds/linux/blob/v6.12/drivers/infiniband/hw/mlx5/qp.c
+    Known {
+        words: "create qp failed",
+        kind: |_| Some(Kind::QueuePairRefused),
+    },
+    // https://github.com/torvalds/linux/blob/v6.12/drivers/net/ethernet/mellanox/mlx5/core/en_main.c
+    Known {
+        words: ": Link down",
+        kind: |_| Some(Kind::LinkDown),
+    },
+    // https://github.com/torvalds/linux/blob/v6.12/drivers/net/ethernet/mellanox/mlx5/core/events.c
+    Known {
+        words: "Port module event: module",
+        kind: |rest| {
+            rest.contains("Cable unplugged")
+                .then_some(Kind::CableUnplugged)
+        },
+    },
+    // https://github.com/torvalds/linux/blob/v6.12/drivers/iommu/intel/dmar.c
+    Known {
+        words: "DMAR: [DMA ",
+        kind: |rest| rest.contains("fault").then_some(Kind::IommuFault),
+    },
+    // https://github.com/torvalds/linux/blob/v6.12/drivers/iommu/amd/iommu.c
+    Known {
+        words: "Event logged [IO_PAGE_FAULT",
+        kind: |_| Some(Kind::IommuFault),
+    },
     // https://github.com/torvalds/linux/blob/v6.12/drivers/net/ethernet/mellanox/mlx5/core/port.c
     Known {
         words: "Port module event[error]",
@@ -113,7 +201,54 @@ const KNOWN: &[Known] = &[
         words: "PCIe Bus Error: severity=Uncorrected",
         kind: |_| Some(Kind::PcieUncorrected),
     },
+    Known {
+        words: "AER: ",
+        kind: |rest| {
+            let rest = rest.strip_prefix("Multiple ").unwrap_or(rest);
+            rest.starts_with("Uncorrected")
+                .then_some(Kind::PcieUncorrected)
+        },
+    },
 ];
+
+/// Commands to the firmware without which no transfer comes about.
+const NEEDED: &[&str] = &[
+    "CREATE_MKEY",
+    "CREATE_QP",
+    "CREATE_CQ",
+    "CREATE_DCT",
+    "CREATE_XRC_SRQ",
+    "CREATE_RMP",
+    "RST2INIT_QP",
+    "INIT2RTR_QP",
+    "RTR2RTS_QP",
+];
+
+/// Lines of unknown errors kept at most.
+const UNKNOWN: usize = 8;
+
+/// A driver of GPUs, adapters or their bus speaks of an error.
+fn speaks_of_an_error(line: &str) -> bool {
+    const OF: &[&str] = &[
+        "mlx5",
+        "mlx4",
+        "nvrm",
+        "nvidia",
+        "infiniband",
+        "ib_",
+        "rdma",
+        "efa ",
+        "rxe",
+        "pcieport",
+        "dmar",
+        "amd-vi",
+    ];
+    let line = line.to_ascii_lowercase();
+    OF.iter().any(|driver| line.contains(driver))
+        && ["error", "fail", "fatal", "fault", "timeout", "mismatch"]
+            .iter()
+            .any(|word| line.contains(word))
+}
 
 /// Drivers whose lines are a kernel log even without a time before them, as `dmesg -t` prints them.
 const DRIVERS: &[&str] = &[
@@ -180,13 +315,20 @@ pub fn parse(text: &str) -> KernelLog {
             continue;
         }
         log.lines += 1;
+        let device = pci_address(&line).map(str::to_owned);
+        log.faults.retain(|fault| {
+            let mended = fault.kind.mended_by();
+            fault.device != device || mended.is_none_or(|words| !line.contains(words))
+        });
         let Some(kind) = KNOWN.iter().find_map(|known| {
             let (_, rest) = line.split_once(known.words)?;
             (known.kind)(rest)
         }) else {
+            if log.unknown.len() < UNKNOWN && speaks_of_an_error(&line) {
+                log.unknown.push(excerpt(&line));
+            }
             continue;
         };
-        let device = pci_address(&line).map(str::to_owned);
         let same = |fault: &&mut Fault| fault.kind == kind && fault.device == device;
         if let Some(fault) = log.faults.iter_mut().find(same) {
             fault.times += 1;
@@ -258,6 +400,77 @@ Nov 30 10:00:00 node kernel: NVRM: Xid (PCI:0000:19:00): 79, pid=1, GPU has fall
             ]
         );
         assert_eq!(log.lines, 7);
+    }
+
+    #[test]
+    fn every_known_fault_is_one() {
+        for (line, kind) in [
+            (
+                "mlx5_core 0000:1a:00.0: mlx5_cmd_out_err:808:(pid 7): CREATE_MKEY(0x200) op_mod(0x0) failed, status bad resource state(0x9)",
+                Kind::AdapterRefused,
+            ),
+            (
+                "mlx5_core 0000:1a:00.0: poll_health:820:(pid 0): Fatal error 1 detected",
+                Kind::AdapterFault,
+            ),
+            (
+                "mlx5_core 0000:1a:00.0: print_health_info:431:(pid 0): Health issue observed, firmware internal error, severity(3) ERROR:",
+                Kind::AdapterFault,
+            ),
+            (
+                "mlx5_core 0000:1a:00.0: mlx5_health_try_recover:340:(pid 1): handling bad device here",
+                Kind::AdapterFault,
+            ),
+            (
+                "mlx5_core 0000:1a:00.0: Port module event: module 0, Cable unplugged",
+                Kind::CableUnplugged,
+            ),
+            ("mlx5_core 0000:1a:00.0 eth0: Link down", Kind::LinkDown),
+            (
+                "NVRM: GPU 0000:1b:00.0: GPU has fallen off the bus.",
+                Kind::GpuLost,
+            ),
+            (
+                "NVRM: API mismatch: the client has the version 550.1, but",
+                Kind::DriverMismatch,
+            ),
+            (
+                "DMAR: [DMA Read] Request device [1a:00.0] fault addr 0xff [fault reason 0x06]",
+                Kind::IommuFault,
+            ),
+            (
+                "pcieport 0000:00:01.0: AER: Uncorrected (Fatal) error received: 0000:1a:00.0",
+                Kind::PcieUncorrected,
+            ),
+            (
+                "infiniband mlx5_0: create_qp:2910:(pid 9): create qp failed",
+                Kind::QueuePairRefused,
+            ),
+        ] {
+            let log = parse(line);
+            let kinds: Vec<Kind> = log.faults.iter().map(|f| f.kind).collect();
+            assert_eq!(kinds, [kind], "{line}");
+        }
+    }
+
+    #[test]
+    fn what_was_mended_or_is_usual_is_no_fault() {
+        let log = parse(
+            "mlx5_core 0000:1a:00.0 eth0: Link down\n\
+             mlx5_core 0000:1b:00.0: Port module event: module 0, Cable unplugged\n\
+             mlx5_core 0000:1b:00.0: Port module event: module 0, Cable plugged\n\
+             mlx5_core 0000:1a:00.0 eth0: Link up\n\
+             pcieport 0000:00:01.0: AER: Corrected error received: 0000:1a:00.0\n\
+             mlx5_core 0000:1a:00.0: mlx5_cmd_out_err:808:(pid 7): ACCESS_REG(0x805) op_mod(0x1) failed, status bad parameter(0x3)\n",
+        );
+        assert_eq!(log.faults, []);
+        assert_eq!(log.unknown.len(), 2, "{:?}", log.unknown);
+        assert!(
+            parse("mlx5_core 0000:1a:00.0: new trouble: it failed")
+                .unknown
+                .len()
+                == 1
+        );
     }
 
     #[test]
