@@ -145,9 +145,10 @@ fn is_environment(text: &str) -> bool {
         if line.is_empty() || line.starts_with('#') || transcript::prompt(line).is_some() {
             continue;
         }
-        let line = line.strip_prefix("export ").unwrap_or(line);
-        match line.split_once('=') {
+        match transcript::assignment(line) {
             Some((name, _)) if is_name(name.trim()) => settings += 1,
+            // `declare -x NAME`: exported and without a value.
+            None if transcript::listed(line).is_some_and(is_name) => {}
             _ => others += 1,
         }
     }
@@ -185,6 +186,10 @@ mod tests {
         (&ask::IBSTAT, IBSTAT),
         (&ask::ENVIRONMENT, "UCX_TLS=rc\nexport HOME=/root\n"),
         (&ask::ENVIRONMENT, "HOME=/root\n"),
+        (
+            &ask::ENVIRONMENT,
+            "declare -x HOME=\"/root\"\ndeclare -x OLDPWD\ndeclare -x SHELL\n",
+        ),
         (&ask::KERNEL, "5.15.0-1053-nvidia\n"),
         (&ask::KERNEL, "Linux node 6.1.0-57-amd64 #1 SMP x86_64\n"),
         (&ask::ULIMIT, "unlimited\n"),

@@ -71,6 +71,54 @@ pub fn prompt(line: &str) -> Option<&str> {
     prompted.then(|| command.trim())
 }
 
+/// A variable as a shell lists it: `NAME=value` of `env`, taken as it stands, and `export NAME="value"` or
+/// `declare -x NAME="value"` of `export -p`, whose quotes are the shell's.
+pub fn assignment(line: &str) -> Option<(&str, Cow<'_, str>)> {
+    let line = line.trim();
+    let Some(listed) = listed(line) else {
+        let (name, value) = line.split_once('=')?;
+        return Some((name, Cow::Borrowed(value)));
+    };
+    let (name, value) = listed.split_once('=')?;
+    Some((name.trim(), without_quotes(value)))
+}
+
+/// What follows `export` or `declare -x`.
+pub fn listed(line: &str) -> Option<&str> {
+    let words = line.trim_start();
+    if let Some(rest) = words.strip_prefix("export ") {
+        let rest = rest.trim_start();
+        return Some(rest.strip_prefix("-p ").unwrap_or(rest).trim_start());
+    }
+    let rest = ["declare ", "typeset "]
+        .iter()
+        .find_map(|word| words.strip_prefix(word))?;
+    let (flags, rest) = rest.trim_start().split_once(' ')?;
+    (flags.starts_with('-') && flags.contains('x')).then(|| rest.trim_start())
+}
+
+/// A value as a shell quotes it: `'a'`, `"a"` with backslashes before what is special there, or none.
+fn without_quotes(value: &str) -> Cow<'_, str> {
+    let inside = |quote: char| value.strip_prefix(quote)?.strip_suffix(quote);
+    if let Some(inside) = inside('\'') {
+        return Cow::Owned(inside.replace("'\\''", "'"));
+    }
+    let Some(inside) = inside('"') else {
+        return Cow::Borrowed(value);
+    };
+    let mut plain = String::new();
+    let mut letters = inside.chars().peekable();
+    while let Some(letter) = letters.next() {
+        let special = letter == '\\' && matches!(letters.peek(), Some('"' | '$' | '`' | '\\'));
+        plain.extend(if special {
+            letters.next()
+        } else {
+            Some(letter)
+        });
+    }
+    Cow::Owned(plain)
+}
+
 /// A line that says that the tool did not run, by the table of known words.
 pub fn failure(text: &str) -> Option<Why> {
     // A failure is short; a long output that mentions these words somewhere is not one.
@@ -229,6 +277,33 @@ mod tests {
 
     fn cleaned(text: &str) -> String {
         lines(text).collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn a_shells_list_of_variables_loses_its_quotes_and_env_keeps_its_own() {
+        for (line, name, value) in [
+            ("UCX_TLS=rc,cuda", "UCX_TLS", "rc,cuda"),
+            ("UCX_TLS=\"rc\"", "UCX_TLS", "\"rc\""),
+            ("export UCX_TLS=\"rc,cuda_copy\"", "UCX_TLS", "rc,cuda_copy"),
+            ("export UCX_TLS=rc", "UCX_TLS", "rc"),
+            ("export A='it'\\''s'", "A", "it's"),
+            (
+                "declare -x UCX_NET_DEVICES=\"mlx5_0:1\"",
+                "UCX_NET_DEVICES",
+                "mlx5_0:1",
+            ),
+            ("declare -rx A=\"a \\\"b\\\" \\$c\"", "A", "a \"b\" $c"),
+            ("typeset -x A=b", "A", "b"),
+        ] {
+            assert_eq!(
+                assignment(line),
+                Some((name, Cow::Borrowed(value))),
+                "{line}"
+            );
+        }
+        assert_eq!(assignment("declare -x OLDPWD"), None);
+        assert_eq!(listed("declare -x OLDPWD"), Some("OLDPWD"));
+        assert_eq!(listed("declare -a LIST=(1)"), None);
     }
 
     #[test]

@@ -290,11 +290,10 @@ fn environment(text: &str) -> Environment {
             };
             continue;
         }
-        let line = line.trim().strip_prefix("export ").unwrap_or(line.trim());
-        if let Some((name, value)) = line.split_once('=')
+        if let Some((name, value)) = transcript::assignment(&line)
             && catalogue::find(name).is_some()
         {
-            variables.insert(name.to_owned(), value.to_owned());
+            variables.insert(name.to_owned(), value.into_owned());
         }
     }
     Environment { whose, variables }
