@@ -6,7 +6,7 @@ use crate::facts::limits::Limit;
 use crate::observed::Skip;
 
 check! {
-    /// The limit on locked memory is too small to register memory, and nothing lifts it.
+    /// The limit on locked memory is too small to register memory.
     ///
     /// Limit and capability count together: with CAP_IPC_LOCK effective, in the first user namespace, the limit does not
     /// matter. A capability that the manifest adds is not effective in a container whose user is not root.
@@ -29,7 +29,7 @@ check! {
     }
 }
 
-/// What container runtimes set by default: 8 MiB. Rings and bounce buffers need about 64 MiB.
+/// What container runtimes set by default: 8 MiB. Rings and bounce buffers need more.
 /// <https://github.com/NVIDIA/nvidia-container-toolkit/issues/2037>
 const FAIL_UP_TO: u64 = 8 << 20;
 
@@ -58,12 +58,12 @@ fn run(container: &Container<'_>) -> Outcome {
         }
         Limit::Bytes(bytes) => bytes,
     };
+    let shown = size(limit, memlock.ask.id == ask::ULIMIT.id);
     let line = format!("Max locked memory {limit} bytes");
     let mut seen = vec![memlock.evidence([line.as_str()])];
     if limit >= WARN_BELOW {
-        let detail = format!(
-            "RLIMIT_MEMLOCK of {whose} is {limit} bytes (ok from 512 MB on: openucx/ucx#8085)"
-        );
+        let detail =
+            format!("RLIMIT_MEMLOCK of {whose} is {shown} (ok from 512 MB on: openucx/ucx#8085)");
         return Ok(vec![Draft::ok(detail).with(seen)]);
     }
     let (lifted, why) = match (process.capabilities.get(), process.uid_map.get()) {
@@ -92,12 +92,12 @@ fn run(container: &Container<'_>) -> Outcome {
         }
         (Err(_), _) => (None, "whether CAP_IPC_LOCK lifts it was not seen"),
     };
-    let detail = format!("RLIMIT_MEMLOCK of {whose} is {limit} bytes; {why}");
+    let detail = format!("RLIMIT_MEMLOCK of {whose} is {shown}; {why}");
     if lifted == Some(true) {
         return Ok(vec![Draft::ok(detail).with(seen)]);
     }
     let source = if limit <= FAIL_UP_TO {
-        "registration for RDMA needs about 64 MiB and more; up to 8 MiB, the default of container runtimes, it fails"
+        "up to 8 MiB, the default of container runtimes, registration for RDMA fails; UCX wants 512 MB: openucx/ucx#8085"
     } else {
         "UCX leaves InfiniBand out below 512 MB: openucx/ucx#8085"
     };
@@ -108,14 +108,32 @@ fn run(container: &Container<'_>) -> Outcome {
     } else {
         Draft::warn(detail)
     };
-    Ok(vec![draft.with(seen).fix(fix)])
+    let headline = match lifted {
+        Some(_) => format!("locked memory is limited to {shown}, and {why}"),
+        None => format!("locked memory is limited to {shown}; {why}"),
+    };
+    Ok(vec![draft.headline(headline).with(seen).fix(fix)])
+}
+
+/// Bytes as a person reads them; with what `ulimit -l` shows, which counts in units of 1024 bytes.
+fn size(bytes: u64, of_ulimit: bool) -> String {
+    let words = match bytes {
+        _ if bytes > 0 && bytes.is_multiple_of(1 << 20) => format!("{} MiB", bytes >> 20),
+        _ if bytes > 0 && bytes.is_multiple_of(1 << 10) => format!("{} KiB", bytes >> 10),
+        _ => format!("{bytes} bytes"),
+    };
+    if of_ulimit {
+        format!("{words} (ulimit -l: {})", bytes >> 10)
+    } else {
+        words
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::ask;
-    use crate::checks::testing::{NOTHING, verdict};
+    use crate::checks::testing::{NOTHING, outcome, pasted, verdict};
     use crate::report::Status;
 
     const INITIAL: &str = "         0          0 4294967295";
@@ -152,6 +170,25 @@ mod tests {
                 status,
                 "{limit} {capabilities} {map}"
             );
+        }
+    }
+
+    #[test]
+    fn what_was_pasted_is_said_in_its_own_unit_and_what_was_not_seen_is_not_claimed() {
+        for (limit, shown) in [
+            ("64", "64 KiB (ulimit -l: 64)"),
+            ("8192", "8 MiB (ulimit -l: 8192)"),
+            ("65536", "64 MiB (ulimit -l: 65536)"),
+        ] {
+            let snapshot = pasted(&[(&ask::ULIMIT, limit)]);
+            let draft = outcome(run, &snapshot).unwrap().remove(0);
+            let headline = draft.headline.unwrap();
+            assert!(draft.detail.contains(shown), "{}", draft.detail);
+            assert!(
+                headline.contains(shown) && headline.ends_with("was not seen"),
+                "{headline}"
+            );
+            assert!(!draft.detail.contains("about 64 MiB"), "{}", draft.detail);
         }
     }
 
