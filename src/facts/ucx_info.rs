@@ -40,6 +40,8 @@ pub struct Domain {
     pub has_dmabuf: bool,
     /// The tool found no device for it, or could not open it.
     pub is_empty: bool,
+    /// Its device is there, and could not be opened.
+    pub is_closed: bool,
 }
 
 /// One transport on one device.
@@ -96,6 +98,17 @@ impl UcxInfo {
             .map(|r| r.device.as_str())
     }
 
+    /// Domains of network devices that could not be opened.
+    pub fn closed(&self) -> impl Iterator<Item = &str> {
+        const OTHERS: &[&str] = &[
+            "self", "tcp", "sysv", "posix", "cuda", "gdr_copy", "rocm", "ze_", "xpmem", "cma",
+            "knem", "sock", "rdmacm",
+        ];
+        let closed = self.domains.iter().filter(|domain| domain.is_closed);
+        let names = closed.map(|domain| domain.name.strip_prefix("ib/").unwrap_or(&domain.name));
+        names.filter(|name| OTHERS.iter().all(|other| !name.starts_with(other)))
+    }
+
     /// A domain by name.
     pub fn domain(&self, name: &str) -> Option<&Domain> {
         self.domains.iter().find(|domain| domain.name == name)
@@ -145,9 +158,16 @@ impl Reading {
     /// `< no supported devices found >`, `< failed to open memory domain x >`, `< failed to open interface >`.
     fn remark(&mut self, line: &str) {
         let words = line.trim_matches(['<', '>', '(', ')', ' ']);
-        if let Some(name) = words.strip_prefix("failed to open memory domain ") {
-            self.open_domain(name);
+        if let Some(name) = words.strip_prefix("failed to open memory domain") {
+            // Beneath its heading it need not be named again.
+            let name = name.trim();
+            if !name.is_empty() && self.info.domains.last().is_none_or(|d| d.name != name) {
+                self.open_domain(name);
+            }
             self.mark_empty();
+            if let Some(domain) = self.info.domains.last_mut() {
+                domain.is_closed = true;
+            }
         } else if words.eq_ignore_ascii_case("no supported devices found") {
             if self.transport.is_none() {
                 self.mark_empty();

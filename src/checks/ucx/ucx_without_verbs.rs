@@ -1,6 +1,7 @@
 use crate::check;
 use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
+use crate::checks::words::listed;
 use crate::facts::container::Seen;
 use crate::facts::ucx_info::UcxInfo;
 use crate::judge::context::Backend;
@@ -57,14 +58,39 @@ fn run(container: &Container<'_>) -> Outcome {
 fn by_tool(container: &Container<'_>, info: &Seen<UcxInfo>) -> Outcome {
     let transports = info.transports();
     let shown: Vec<&str> = transports.iter().copied().collect();
-    let seen = [info.evidence([shown.join(" ").as_str()])];
+    let line = match shown.as_slice() {
+        [] => "no transport".to_owned(),
+        shown => shown.join(" "),
+    };
+    let seen = [info.evidence([line.as_str()])];
     let is_rdma = |name: &&&str| {
         ["rc", "dc", "ud", "srd"].contains(&name.split('_').next().unwrap_or_default())
     };
-    if let Some(found) = transports.iter().find(is_rdma) {
-        return Ok(vec![
-            Draft::ok(format!("UCX finds RDMA transports ({found})")).with(seen),
-        ]);
+    let found: Vec<&str> = transports.iter().filter(|t| is_rdma(t)).copied().collect();
+    let closed: Vec<&str> = info.closed().collect();
+    if !found.is_empty() {
+        let beside = match closed.as_slice() {
+            [] => String::new(),
+            closed => format!("; it cannot open {}", listed(closed)),
+        };
+        let detail = format!("UCX finds RDMA transports ({}){beside}", found.join(", "));
+        return Ok(vec![Draft::ok(detail).with(seen)]);
+    }
+    if !closed.is_empty() {
+        let lines = closed
+            .iter()
+            .map(|name| format!("{name}: failed to open memory domain"));
+        let lines: Vec<String> = lines.collect();
+        let detail = format!(
+            "ucx_info -d sees {} and cannot open it: it was not granted, or its node may not be opened, so no RDMA transport is left",
+            listed(&closed)
+        );
+        let draft = container
+            .broken(detail)
+            .with([info.evidence(lines.iter().map(String::as_str))])
+            .headline(format!("UCX cannot open {}", listed(&closed)))
+            .fix("request the RDMA resource in this container, so that its nodes in /dev/infiniband open; see what `ibv_devinfo` says there");
+        return Ok(vec![draft]);
     }
     let fix = "use the UCX of the NIXL wheel or one built --with-verbs, and grant the worker its RDMA devices";
     let usable = container.facts.rdma.usable_ports();
@@ -88,7 +114,7 @@ fn by_tool(container: &Container<'_>, info: &Seen<UcxInfo>) -> Outcome {
 mod tests {
     use super::*;
     use crate::ask;
-    use crate::checks::testing::{NOTHING, changed, hca, verdict};
+    use crate::checks::testing::{NOTHING, changed, hca, outcome, pasted, verdict};
     use crate::report::Status;
 
     #[test]
@@ -113,6 +139,46 @@ mod tests {
         assert_eq!(
             with("/usr/local/ucx/lib/ucx/libuct_cuda.so.0"),
             Ok(Status::Fail)
+        );
+    }
+
+    #[test]
+    fn a_device_that_cannot_be_opened_is_no_build_without_verbs() {
+        let with = |text: &str| {
+            let snapshot = pasted(&[(&ask::UCX_INFO_DEVICES, text)]);
+            outcome(run, &snapshot).unwrap().remove(0)
+        };
+        let head = "# Memory domain: self\n#     Component: self\n#      Transport: self\n#         Device: memory\n";
+        for closed in [
+            "# Memory domain: mlx5_0\n#   < failed to open memory domain >\n",
+            "#   < failed to open memory domain mlx5_0 >\n",
+        ] {
+            let draft = with(&format!("{head}{closed}"));
+            assert_eq!(draft.status, Status::Fail);
+            assert_eq!(draft.headline.unwrap(), "UCX cannot open mlx5_0");
+            assert!(!draft.detail.contains("built without"), "{}", draft.detail);
+            assert!(draft.evidence[0].excerpt.contains("mlx5_0"));
+        }
+        // That of a GPU is none of the network.
+        let other = with(&format!(
+            "{head}# Memory domain: cuda_cpy\n#   < failed to open memory domain >\n"
+        ));
+        assert!(
+            other.detail.contains("built without verbs"),
+            "{}",
+            other.detail
+        );
+        let device = |name: &str| format!("#      Transport: {name}\n#         Device: mlx5_0:1\n");
+        let both = with(&format!(
+            "{head}# Memory domain: mlx5_0\n{}{}",
+            device("dc_mlx5"),
+            device("rc_mlx5")
+        ));
+        assert_eq!(both.status, Status::Ok);
+        assert!(
+            both.detail.contains("(dc_mlx5, rc_mlx5)"),
+            "{}",
+            both.detail
         );
     }
 
