@@ -71,8 +71,32 @@ impl Skip {
         }
     }
 
+    /// The words of a skip where nothing was pasted that could answer, as against what was pasted and did not settle it.
+    pub fn says_not_pasted(detail: &str) -> bool {
+        const WORDS: &[&str] = &["nothing was read", "nothing that answers this was pasted"];
+        let named = (detail.starts_with("no ") || detail.starts_with("none of "))
+            && detail.contains(" was pasted")
+            && detail.ends_with("=FILE)");
+        let elsewhere = detail.ends_with(" is only read on the machine or in the pod itself");
+        named || elsewhere || WORDS.contains(&detail) || detail.is_empty()
+    }
+
     /// The question does not arise for this target. Nothing is reported.
     pub fn not_applicable() -> Self {
         Self::new(SkipReason::NotApplicable, "")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nobody_pasted_is_told_from_what_was_read() {
+        for inputs in [vec![], vec!["ibstat"], vec!["ibstat", "ibv-devinfo"]] {
+            assert!(Skip::says_not_pasted(&Skip::not_pasted(inputs).detail));
+        }
+        let read = "the state of some ports was not seen; ibstat shows it (--input ibstat=FILE)";
+        assert!(!Skip::says_not_pasted(read));
     }
 }

@@ -70,6 +70,7 @@ checks! {
         gpudirect_peermem,
         gpu_topology,
         nvlink_degraded,
+        driver_versions_differ,
         fabric_not_ready,
         imex_channel_missing,
         iommu_translating,

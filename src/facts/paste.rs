@@ -258,6 +258,20 @@ mod tests {
 
     #[test]
     fn a_tool_that_did_not_run_has_answered() {
-        assert_eq!(refuse(&ask::IBSTAT, "sh: 1: ibstat: not found\n"), None);
+        for (ask, text) in [
+            (&ask::IBSTAT, "sh: 1: ibstat: not found\n"),
+            (&ask::IBSTAT, "bash: ibstat: command not found\n"),
+            (&ask::IBSTAT, "bash: /usr/sbin/ibstat: Permission denied\n"),
+            (
+                &ask::DMESG,
+                "dmesg: read kernel buffer failed: Operation not permitted\n",
+            ),
+            (
+                &ask::SMI_Q,
+                "Failed to initialize NVML: Driver/library version mismatch\n",
+            ),
+        ] {
+            assert_eq!(refuse(ask, text), None, "{text}");
+        }
     }
 }

@@ -156,6 +156,21 @@ const FAILURES: &[Failure] = &[
         words: "executable file not found in $PATH",
         reason: SkipReason::NotFound,
     },
+    // The shell, or the kernel through the tool.
+    Failure {
+        words: ": Permission denied",
+        reason: SkipReason::Denied,
+    },
+    Failure {
+        words: ": No such file or directory",
+        reason: SkipReason::NotFound,
+    },
+    // dmesg without the right to read the ring buffer (`kernel.dmesg_restrict`).
+    // https://github.com/util-linux/util-linux/blob/v2.40/sys-utils/dmesg.c
+    Failure {
+        words: "read kernel buffer failed",
+        reason: SkipReason::Denied,
+    },
     // `collect_env` of PyTorch, when a command of its list failed.
     // https://github.com/pytorch/pytorch/blob/v2.6.0/torch/utils/collect_env.py
     Failure {

@@ -5,6 +5,7 @@
 use super::fleet;
 use super::{baseline, budget, environment, nodes};
 use crate::ask;
+use crate::observed::Skip;
 use crate::report::{Evidence, Finding, Fix, Report, SkipReason, Status, Trust, WorkloadReport};
 use crate::target::Target;
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
@@ -81,6 +82,7 @@ pub fn render(report: &Report, options: Options) -> String {
         all_findings(&mut out, &report.checks, width);
     } else {
         readings(&mut out, &report.checks, width);
+        inconclusive(&mut out, &report.checks, width);
     }
     for error in &report.errors {
         let word = styled("error", colour(Status::Fail));
@@ -370,6 +372,57 @@ fn readings(out: &mut String, checks: &[Finding], width: usize) {
             finding.name, finding.detail, finding.id
         );
         hanging(out, &line, "    ", "        ", width);
+    }
+    out.push('\n');
+}
+
+/// What was pasted and did not settle a question: that is not the same as what nobody pasted.
+fn inconclusive(out: &mut String, checks: &[Finding], width: usize) {
+    /// Reasons shown at most; `--verbose` shows all.
+    const SHOWN: usize = 8;
+    let was_read = |f: &&Finding| {
+        f.target.is_pasted()
+            && f.status == Status::Skipped
+            && !matches!(
+                f.reason,
+                Some(SkipReason::NotApplicable | SkipReason::NotSelected) | None
+            )
+            && !Skip::says_not_pasted(&f.detail)
+    };
+    let mut groups: Vec<(&Finding, Vec<&str>)> = Vec::new();
+    for finding in checks.iter().filter(was_read) {
+        match groups
+            .iter_mut()
+            .find(|(first, _)| first.detail == finding.detail)
+        {
+            Some((_, names)) => names.push(&finding.name),
+            None => groups.push((finding, vec![&finding.name])),
+        }
+    }
+    if groups.is_empty() {
+        return;
+    }
+    let _ = writeln!(
+        out,
+        "{}",
+        styled("Read and not conclusive", Style::new().bold())
+    );
+    for (finding, names) in groups.iter().take(SHOWN) {
+        let word = styled("skipped", colour(Status::Skipped));
+        let names = crate::checks::words::listed(names);
+        let id = match names.as_str() {
+            one if one == finding.name => format!("  [{}]", finding.id),
+            _ => String::new(),
+        };
+        let line = format!("{word}  {names}: {}{id}", finding.detail);
+        hanging(out, &line, "    ", "        ", width);
+    }
+    if groups.len() > SHOWN {
+        let _ = writeln!(
+            out,
+            "    and {} more: --verbose shows all",
+            groups.len() - SHOWN
+        );
     }
     out.push('\n');
 }

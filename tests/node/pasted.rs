@@ -164,6 +164,66 @@ async fn a_file_of_the_wrong_kind_is_an_error_and_no_reading() {
 }
 
 #[tokio::test]
+async fn what_was_pasted_and_settles_nothing_is_said_with_its_reason() {
+    let dir = TempDir::new().unwrap();
+    for (name, text, words) in [
+        (
+            "ibstat",
+            "bash: ibstat: command not found\n",
+            "ibstat: command not found",
+        ),
+        (
+            "ucx-info-devices",
+            "sh: ucx_info: not found\n",
+            "ucx_info: not found",
+        ),
+        (
+            "dmesg",
+            "dmesg: read kernel buffer failed: Operation not permitted\n",
+            "read kernel buffer failed",
+        ),
+        (
+            "dmesg",
+            "[ 1.0] mlx5_core 0000:1a:00.0: it failed\n",
+            "proves nothing",
+        ),
+        (
+            "show_gids",
+            "mlx5_0 1 3 0000:0000:0000:0000:0000:ffff:0a00:0001 10.0.0.1 v2 eth2\nn_gids_found=9\n",
+            "show_gids is cut",
+        ),
+        (
+            "ibdev2netdev",
+            "mlx5_0 port 1 ==> ib0 (Down)\n",
+            "the interface ib0 of mlx5_0 is down",
+        ),
+    ] {
+        let input = format!("{name}={}", file(&dir, "text", text.as_bytes()));
+        let out = run(&["-o", "text", "--input", &input]).await;
+        let flat = out.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(out.code, Some(0), "{name}: {}", out.stdout);
+        let (_, said) = flat
+            .split_once("Read and not conclusive")
+            .unwrap_or_else(|| panic!("{name}: {flat}"));
+        assert!(said.contains(words), "{name}: {}", out.stdout);
+        assert!(!flat.contains("harmless"), "{}", out.stdout);
+    }
+    let mismatch = "Failed to initialize NVML: Driver/library version mismatch\n";
+    let input = format!("smi-q={}", file(&dir, "text", mismatch.as_bytes()));
+    let out = run(&["-o", "text", "--input", &input]).await;
+    assert!(
+        out.stdout.contains("driver-versions-differ"),
+        "{}",
+        out.stdout
+    );
+    assert!(
+        out.stdout.contains("fix: reload the kernel module"),
+        "{}",
+        out.stdout
+    );
+}
+
+#[tokio::test]
 async fn what_is_skipped_names_the_output_that_answers_it() {
     let dir = TempDir::new().unwrap();
     let limit = format!("ulimit={}", file(&dir, "ulimit", b"unlimited\n"));

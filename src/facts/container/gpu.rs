@@ -30,6 +30,8 @@ pub struct Gpus {
     pub places: Observed<Seen<BTreeMap<String, BusPlace>>>,
     /// Device nodes by path: type and access, `char rw`.
     pub nodes: Observed<Seen<BTreeMap<String, Node>>>,
+    /// The line by which `nvidia-smi` refuses to run because library and kernel module differ.
+    pub versions_differ: Option<Seen<String>>,
 }
 
 /// One GPU.
@@ -185,6 +187,7 @@ impl Gpus {
             fabric,
             places: list(snapshot, &ask::GPU_PCI, places),
             nodes,
+            versions_differ: versions_differ(snapshot),
         }
     }
 
@@ -201,6 +204,24 @@ impl Gpus {
         let usable = nodes.into_iter().filter(|(_, node)| node.is_open);
         Ok(usable.map(|(path, _)| path).collect())
     }
+}
+
+/// `NVML_ERROR_LIB_RM_VERSION_MISMATCH` in the words of `nvidia-smi`.
+/// <https://docs.nvidia.com/deploy/nvml-api/>
+fn versions_differ(snapshot: &Snapshot) -> Option<Seen<String>> {
+    const WORDS: &str = "Driver/library version mismatch";
+    let asks: [&'static ask::Ask; 5] = [
+        &ask::NVIDIA_SMI_QUERY,
+        &ask::SMI_Q,
+        &ask::NVIDIA_SMI_FABRIC,
+        &ask::NVIDIA_SMI_TOPO,
+        &ask::NVIDIA_SMI_NVLINK,
+    ];
+    asks.into_iter().find_map(|ask| {
+        let text = snapshot.text(ask).ok()?;
+        let line = text.lines().take(20).find(|line| line.contains(WORDS))?;
+        Some(Seen::new(ask, excerpt(line)))
+    })
 }
 
 /// The driver's table, its files, its full query, and last the nodes and what other outputs count.

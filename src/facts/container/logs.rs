@@ -2,6 +2,7 @@
 
 use super::answers::{Seen, tool};
 use crate::ask;
+use crate::facts::Unparsable;
 use crate::facts::dmesg::{self, KernelLog};
 use crate::facts::nccl_log::{self, NcclLog};
 use crate::facts::ucx_log::{self, UcxLog};
@@ -48,7 +49,7 @@ impl Logs {
             kernel: tool(snapshot, &ask::DMESG, |text| {
                 // Silence about faults counts only in what is a log at all.
                 if !dmesg::is_kernel_log(text) {
-                    return Err(foreign("the kernel"));
+                    return Err(Skip::from(Unparsable::new("dmesg", text)));
                 }
                 Ok(dmesg::parse(text))
             }),
