@@ -139,7 +139,12 @@ const KNOWN: &[Known] = &[
     },
     Known {
         words: "Health issue observed, ",
-        kind: |_| Some(Kind::AdapterFault),
+        // Severities as of syslog: from 5 on they are notices.
+        kind: |rest| {
+            let notice = ["severity(5)", "severity(6)", "severity(7)"];
+            let is_notice = notice.iter().any(|words| rest.contains(words));
+            (!is_notice).then_some(Kind::AdapterFault)
+        },
     },
     Known {
         words: "handling bad device here",
@@ -322,7 +327,9 @@ pub fn parse(text: &str) -> KernelLog {
         });
         let Some(kind) = KNOWN.iter().find_map(|known| {
             let (_, rest) = line.split_once(known.words)?;
-            (known.kind)(rest)
+            // Other cards of a node carry no KV.
+            let is_ours = |kind: &Kind| *kind != Kind::LinkDown || line.contains("mlx5_core ");
+            (known.kind)(rest).filter(is_ours)
         }) else {
             if log.unknown.len() < UNKNOWN && speaks_of_an_error(&line) {
                 log.unknown.push(excerpt(&line));
@@ -460,6 +467,8 @@ Nov 30 10:00:00 node kernel: NVRM: Xid (PCI:0000:19:00): 79, pid=1, GPU has fall
              mlx5_core 0000:1b:00.0: Port module event: module 0, Cable unplugged\n\
              mlx5_core 0000:1b:00.0: Port module event: module 0, Cable plugged\n\
              mlx5_core 0000:1a:00.0 eth0: Link up\n\
+             e1000e 0000:00:1f.6 eno1: Link down\n\
+             mlx5_core 0000:1b:00.0: print_health_info:431:(pid 0): Health issue observed, high temperature, severity(6) INFO:\n\
              pcieport 0000:00:01.0: AER: Corrected error received: 0000:1a:00.0\n\
              mlx5_core 0000:1a:00.0: mlx5_cmd_out_err:808:(pid 7): ACCESS_REG(0x805) op_mod(0x1) failed, status bad parameter(0x3)\n",
         );
