@@ -4,7 +4,7 @@
 
 use crate::ask;
 use crate::catalogue;
-use crate::facts::paste;
+use crate::facts::{paste, transcript};
 use crate::observed::Skip;
 use crate::probe::script::{Options, Script};
 use crate::probe::{frames, local};
@@ -194,10 +194,10 @@ fn withhold(answers: &mut BTreeMap<String, Answer>) {
                 if line.starts_with('#') || line == CUT {
                     return Some(line.to_owned());
                 }
-                let (name, value) = line.split_once('=')?;
-                let name = name.trim().trim_start_matches("export ");
+                let (name, value) = transcript::assignment(line)?;
+                let name = name.trim();
                 let variable = catalogue::find(name)?;
-                Some(if catalogue::withheld(variable, value) {
+                Some(if catalogue::withheld(variable, &value) {
                     format!("# withheld {name}")
                 } else {
                     format!("{name}={value}")

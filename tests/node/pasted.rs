@@ -98,6 +98,24 @@ async fn foreign_variables_and_bytes_go_nowhere() {
     assert!(!out.stdout.contains('\u{1b}'));
 }
 
+#[tokio::test]
+async fn variables_as_a_shell_lists_them_are_judged_without_its_quotes() {
+    let dir = TempDir::new().unwrap();
+    for listed in [
+        "export UCX_TLS=\"tcp\"\nexport HOME=\"/root\"\n",
+        "export UCX_TLS='tcp'\n",
+        "declare -x OLDPWD\ndeclare -x UCX_TLS=\"tcp\"\n",
+    ] {
+        let input = format!("env={}", file(&dir, "env", listed.as_bytes()));
+        let report = run(&["--input", &input]).await.report();
+        let checks = report["checks"].as_array().unwrap();
+        let said = checks.iter().find(|c| c["name"] == "env:UCX_TLS").unwrap();
+        assert_eq!(said["status"], "fail", "{said}");
+        let detail = said["detail"].as_str().unwrap();
+        assert!(detail.starts_with("UCX_TLS=tcp: "), "{detail}");
+    }
+}
+
 /// The errors of a run, as `object: message`.
 fn errors(out: &crate::Run) -> Vec<String> {
     let report = out.report();
