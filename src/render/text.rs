@@ -668,8 +668,8 @@ mod tests {
 
         Worth a look
          1  warn  no-transport-path  p (prefill), d (decode)  [K8S001]
-            the pod asks for no RDMA device, no ComputeDomain and no host device, so KV can only travel over
-            TCP
+            the pod asks for no RDMA device, no ComputeDomain and no host device, so as it is written KV can
+            only travel over TCP
               --> t.yaml:13:36
                |
             13 |               resources: {limits: {nvidia.com/gpu: 1}}
