@@ -131,6 +131,13 @@ impl Draft {
         self
     }
 
+    /// Says it in the first clause of its detail: where the check's own first line names several problems, the verdict is to
+    /// name the one that is there.
+    pub fn headline_of_detail(self) -> Self {
+        let words = crate::checks::words::first_clause(&self.detail);
+        self.headline(words)
+    }
+
     /// Puts it behind everything else of its status.
     pub fn minor(mut self, minor: bool) -> Self {
         self.minor = minor;

@@ -23,6 +23,15 @@ pub(crate) fn span(names: &[&str]) -> String {
     }
 }
 
+/// The first clause of a sentence, of at most 120 characters.
+pub(crate) fn first_clause(detail: &str) -> String {
+    let end = [": ", "; ", ", so ", ", and "]
+        .iter()
+        .filter_map(|mark| detail.find(mark))
+        .min();
+    crate::sanitise::line(&detail[..end.unwrap_or(detail.len())], 120)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

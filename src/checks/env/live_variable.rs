@@ -4,6 +4,7 @@ use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
 use crate::checks::live;
 use crate::checks::rdma::gid_index_unusable;
+use crate::checks::words;
 use crate::facts::container::process::{InForce, Whose};
 use crate::judge;
 use crate::observed::Skip;
@@ -116,6 +117,18 @@ fn judged(container: &Container<'_>, setting: &InForce<'_>) -> Draft {
     let mut draft =
         Draft::new(status, format!("{shown}{from}: {}", verdict.reason)).on_kv_path(path);
     draft.fix = verdict.fix;
+    if status >= Status::Warn {
+        // A reason may begin with the value in quotes, alone or as the subject of its sentence.
+        let reason = match verdict.reason.split_once("\": ") {
+            Some((value, rest)) if value.starts_with('"') => rest,
+            _ => verdict.reason.as_str(),
+        };
+        let clause = words::first_clause(reason);
+        draft.headline = Some(match reason.starts_with('"') {
+            true => format!("{}={clause}", setting.variable.name),
+            false => format!("{shown}: {clause}"),
+        });
+    }
     if status == Status::Skipped {
         draft.reason = Some(SkipReason::NotCollected);
     }
@@ -189,6 +202,15 @@ mod tests {
         ] {
             assert_eq!(one("decode", &format!("{worker}{line}")), status, "{line}");
         }
+        let answers = [(&ask::ENVIRONMENT, "UCX_TLS=tcp")];
+        let draft = outcome(run, &container("decode", &answers))
+            .unwrap()
+            .remove(0);
+        let headline = draft.headline.unwrap();
+        assert!(
+            headline.starts_with("UCX_TLS=tcp: ") && headline.len() > 20,
+            "{headline}"
+        );
         let named = with("decode", &format!("{worker}UCX_TLS=tcp"));
         assert_eq!(named[0].0, "env:UCX_TLS");
         assert_eq!(named[0].2, KvPath::Required);

@@ -2,6 +2,7 @@ use crate::catalogue::{self, Scope, Variable};
 use crate::check;
 use crate::checks::WorkerScope;
 use crate::checks::declare::{Draft, Outcome};
+use crate::checks::words::first_clause;
 use crate::judge::{
     self,
     context::{Context, Tri},
@@ -120,7 +121,7 @@ fn judged(variable: &Variable, entry: &EnvEntry, context: &Context) -> Draft {
             let mut draft = Draft::new(verdict.status, detail).on_kv_path(path);
             draft.fix = verdict.fix;
             draft.minor = !variable.critical;
-            draft.headline = Some(headline(&draft.detail));
+            draft.headline = Some(first_clause(&draft.detail));
             draft
         }
         EnvValue::ValueFrom | EnvValue::Dynamic => {
@@ -132,15 +133,6 @@ fn judged(variable: &Variable, entry: &EnvEntry, context: &Context) -> Draft {
             Draft::skipped(Skip::new(SkipReason::NotCollected, what)).on_kv_path(KvPath::Off)
         }
     }
-}
-
-/// The first clause of a sentence.
-fn headline(detail: &str) -> String {
-    let end = [": ", "; ", ", so ", ", and "]
-        .iter()
-        .filter_map(|mark| detail.find(mark))
-        .min();
-    sanitise::line(&detail[..end.unwrap_or(detail.len())], SHOWN)
 }
 
 fn shown(variable: &Variable, entry: &EnvEntry) -> String {

@@ -55,7 +55,12 @@ fn run(container: &Container<'_>) -> Outcome {
             name(*b)
         );
         let fix = "look at NVLink of these GPUs (`nvidia-smi nvlink -s`, Xid 74 in the kernel's log) and reset them";
-        return Ok(vec![Draft::warn(detail).with(seen).fix(fix)]);
+        let draft = Draft::warn(detail).headline(format!(
+            "nvidia-smi topo gives two paths between GPU{} and GPU{}",
+            name(*a),
+            name(*b)
+        ));
+        return Ok(vec![draft.with(seen).fix(fix)]);
     }
     let count = matrix.gpus.len();
     let nameless = gpu
@@ -88,6 +93,7 @@ fn run(container: &Container<'_>) -> Outcome {
         }
         NvlinkReach::SomePairs if board == Some(true) && !is_mesh(container) => {
             Draft::warn(format!("only some pairs of {count} GPUs have NVLink, on a board that joins all"))
+                .headline_of_detail()
                 .with(seen)
                 .fix(fix)
         }
@@ -96,6 +102,7 @@ fn run(container: &Container<'_>) -> Outcome {
         }
         NvlinkReach::NoPair if board == Some(true) => {
             Draft::warn(format!("no pair of {count} GPUs has NVLink, on a board that joins all"))
+                .headline_of_detail()
                 .with(seen)
                 .fix(fix)
         }
@@ -120,20 +127,40 @@ fn is_mesh(container: &Container<'_>) -> bool {
 mod tests {
     use super::*;
     use crate::ask;
-    use crate::checks::testing::{NOTHING, verdict};
+    use crate::checks::testing::{Answers, NOTHING, container, outcome, verdict};
     use crate::report::Status;
 
-    fn with(ab: &str, ba: &str, name: &str) -> Result<Status, Skip> {
+    fn answers(ab: &str, ba: &str, name: &str) -> Answers {
         let matrix = format!(
             "\tGPU0\tGPU1\tCPU Affinity\tNUMA Affinity\nGPU0\t X \t{ab}\t0-31\t0\nGPU1\t{ba}\t X \t0-31\t0\n\n\
              Legend:\n\n  NV#  = Connection traversing a bonded set of # NVLinks\n"
         );
         let query = format!("index, name\n0, {name}\n1, {name}\n");
-        let answers = [
-            (&ask::NVIDIA_SMI_TOPO, matrix.as_str()),
-            (&ask::NVIDIA_SMI_QUERY, query.as_str()),
-        ];
-        verdict(run, "decode", &answers)
+        vec![
+            (&ask::NVIDIA_SMI_TOPO, matrix),
+            (&ask::NVIDIA_SMI_QUERY, query),
+        ]
+    }
+
+    fn with(ab: &str, ba: &str, name: &str) -> Result<Status, Skip> {
+        verdict(run, "decode", &answers(ab, ba, name))
+    }
+
+    #[test]
+    fn the_verdict_says_which_it_is() {
+        let said = |ab: &str, ba: &str| {
+            let answers = answers(ab, ba, "NVIDIA H100 80GB HBM3");
+            let drafts = outcome(run, &container("decode", &answers)).unwrap();
+            drafts[0].headline.clone().unwrap()
+        };
+        assert_eq!(
+            said("SYS", "SYS"),
+            "no pair of 2 GPUs has NVLink, on a board that joins all"
+        );
+        assert_eq!(
+            said("NV18", "SYS"),
+            "nvidia-smi topo gives two paths between GPU0 and GPU1"
+        );
     }
 
     #[test]

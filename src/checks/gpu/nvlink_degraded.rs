@@ -84,7 +84,7 @@ fn run(container: &Container<'_>) -> Outcome {
                 drafts.extend(
                     faults
                         .into_iter()
-                        .map(|fault| Draft::warn(fault).with([seen.clone()]).fix(FIX)),
+                        .map(|fault| said(fault).with([seen.clone()]).fix(FIX)),
                 );
             }
             Seen::Sound(line) => {
@@ -104,7 +104,7 @@ fn run(container: &Container<'_>) -> Outcome {
             match counted(links, list.len()) {
                 Seen::Faults(faults) => {
                     if let Some(first) = faults.into_iter().next() {
-                        drafts.push(Draft::warn(first).with([seen]).fix(REPAIR));
+                        drafts.push(said(first).with([seen]).fix(REPAIR));
                     }
                 }
                 Seen::Sound(line) => {
@@ -125,7 +125,9 @@ fn run(container: &Container<'_>) -> Outcome {
             links.evidence([count.as_str()]),
         ];
         let fix = "read both again, on the same machine and one after the other; if they still differ, reset the GPUs";
-        drafts.push(Draft::warn(detail).with(seen).fix(fix));
+        let headline = "nvidia-smi topo and nvidia-smi nvlink disagree on the number of NVLinks";
+        let draft = Draft::warn(detail).headline(headline);
+        drafts.push(draft.with(seen).fix(fix));
     }
     if !drafts.is_empty() {
         return Ok(drafts);
@@ -143,6 +145,12 @@ fn run(container: &Container<'_>) -> Outcome {
         return Err(Skip::not_applicable());
     }
     Ok(vec![Draft::ok(words.join("; ")).with(oks)])
+}
+
+/// A fault is a short sentence, and its own headline.
+fn said(fault: String) -> Draft {
+    let headline = crate::sanitise::line(&fault, 160);
+    Draft::warn(fault).headline(headline)
 }
 
 /// What the matrix says of the links between GPUs.
@@ -425,6 +433,9 @@ mod tests {
             verdict(run, "decode", &answers)
         };
         let board = "NVIDIA H100 80GB HBM3";
+        let dead = [(&ask::NVIDIA_SMI_NVLINK, links(board, [18, 17], 18))];
+        let draft = outcome(run, &container("decode", &dead)).unwrap().remove(0);
+        assert!(draft.headline.unwrap().starts_with("GPU 1: 17 NVLinks"));
         let sound = links(board, [18, 18], 18);
         assert_eq!(with(&matrix("NV18", "NV18"), &sound), Ok(Status::Ok));
         assert_eq!(with(&matrix("NV18", "NV17"), &sound), Ok(Status::Warn));
@@ -595,6 +606,9 @@ mod tests {
     #[test]
     fn a_part_of_the_list_says_nothing_of_the_rest() {
         let board = "NVIDIA H100 80GB HBM3";
+        let dead = [(&ask::NVIDIA_SMI_NVLINK, links(board, [18, 17], 18))];
+        let draft = outcome(run, &container("decode", &dead)).unwrap().remove(0);
+        assert!(draft.headline.unwrap().starts_with("GPU 1: 17 NVLinks"));
         let sound = links(board, [18, 18], 18);
         assert_eq!(
             details("", &sound, board, 8),

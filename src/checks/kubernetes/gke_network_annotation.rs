@@ -52,6 +52,7 @@ fn run(scope: &WorkerScope<'_>) -> Outcome {
     ));
     Ok(vec![
         draft
+            .headline(format!("the pod has {present} but not {absent}"))
             .with([worker.resources_spot.evidence()])
             .fix(format!("add {absent}")),
     ])
@@ -59,7 +60,7 @@ fn run(scope: &WorkerScope<'_>) -> Outcome {
 
 #[cfg(test)]
 mod tests {
-    use crate::checks::testing::{GPU, Pod, RDMA, alone, both, graph, table};
+    use crate::checks::testing::{GPU, Pod, RDMA, alone, both, graph, report, table};
     use crate::report::Status::{Fail, Ok};
 
     #[test]
@@ -85,6 +86,12 @@ mod tests {
                 ("another fabric", graph(RDMA), &[]),
                 ("aggregated", alone(Pod::of(NETWORK)), &[]),
             ],
+        );
+        let report = report(&graph(NETWORK));
+        let said = report.checks.iter().find(|f| f.id == "K8S004").unwrap();
+        assert!(
+            said.headline
+                .ends_with("but not the annotation networking.gke.io/interfaces")
         );
     }
 }

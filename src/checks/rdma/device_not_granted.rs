@@ -58,7 +58,8 @@ fn run(container: &Container<'_>) -> Outcome {
         );
         let fix =
             "request these devices as a resource instead of mounting them, or do not mount them";
-        return Ok(vec![Draft::warn(detail).with([ok]).fix(fix)]);
+        let draft = Draft::warn(detail).headline_of_detail();
+        return Ok(vec![draft.with([ok]).fix(fix)]);
     }
     if !refusals.is_empty() {
         let shown = granted.evidence(refusals.iter().map(String::as_str));
@@ -68,7 +69,12 @@ fn run(container: &Container<'_>) -> Outcome {
         );
         let fix = "request the RDMA resource in this container, so that its device cgroup allows the nodes; for EACCES \
                    run as root or give the group of the nodes";
-        return Ok(vec![container.broken(detail).with([seen, shown]).fix(fix)]);
+        let headline = format!(
+            "{} may open none of the RDMA devices that it was given",
+            container.called()
+        );
+        let draft = container.broken(detail).headline(headline);
+        return Ok(vec![draft.with([seen, shown]).fix(fix)]);
     }
     let nodes: Vec<&str> = granted.nodes.iter().map(String::as_str).collect();
     let holds = if nodes.is_empty() {
@@ -84,14 +90,19 @@ fn run(container: &Container<'_>) -> Outcome {
         container.called()
     );
     let fix = "request the RDMA resource in this worker's container (for example `rdma/ib`), as its peer does";
-    Ok(vec![container.broken(detail).with([seen, shown]).fix(fix)])
+    let headline = format!(
+        "the node has RDMA devices, and {} was given none of them",
+        container.called()
+    );
+    let draft = container.broken(detail).headline(headline);
+    Ok(vec![draft.with([seen, shown]).fix(fix)])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::ask;
-    use crate::checks::testing::{changed, hca, verdict};
+    use crate::checks::testing::{Answers, changed, container, hca, outcome, verdict};
     use crate::report::Status;
 
     #[test]
@@ -108,6 +119,14 @@ mod tests {
         let healthy = hca("mlx5_0", "4: ACTIVE", "open");
         let hidden = changed(&healthy, &[(&ask::DEV_INFINIBAND, "rdma_cm")]);
         assert_eq!(verdict(run, "decode", &hidden), Ok(Status::Fail));
+        // The verdict says which of the two it is.
+        let said = |answers: &Answers| {
+            let drafts = outcome(run, &container("decode", answers)).unwrap();
+            drafts[0].headline.clone().unwrap()
+        };
+        assert!(said(&hidden).ends_with("was given none of them"));
+        let closed = hca("mlx5_0", "4: ACTIVE", "EPERM");
+        assert!(said(&closed).contains("may open none"), "{}", said(&closed));
         let two = [
             (&ask::DEV_INFINIBAND, "uverbs0\nuverbs1"),
             (&ask::DEV_INFINIBAND_OPEN, "uverbs0: open\nuverbs1: EPERM"),

@@ -172,6 +172,7 @@ fn judge(
     } else {
         Draft::warn(detail)
     };
+    let draft = draft.headline_of_detail();
     Ok(Some(draft.with([seen]).fix(format!("remove {variable}"))))
 }
 

@@ -69,7 +69,12 @@ fn run(container: &Container<'_>) -> Outcome {
         );
         let seen = devices.evidence(slow.iter().map(String::as_str));
         let fix = "reseat the adapter and look at the slot's lanes and generation";
-        return Ok(vec![Draft::warn(detail).with([seen]).fix(fix)]);
+        return Ok(vec![
+            Draft::warn(detail)
+                .headline_of_detail()
+                .with([seen])
+                .fix(fix),
+        ]);
     }
     let seen = devices.evidence(lines.iter().map(String::as_str));
     Ok(vec![

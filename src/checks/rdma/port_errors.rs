@@ -109,7 +109,12 @@ fn run(container: &Container<'_>) -> Outcome {
         );
         let seen = counters.evidence(over.iter().map(|(line, _)| line.as_str()));
         let fix = "read the counters again after an hour of traffic; if they grew, replace cable or transceiver";
-        return Ok(vec![Draft::warn(detail).with([seen]).fix(fix)]);
+        return Ok(vec![
+            Draft::warn(detail)
+                .headline_of_detail()
+                .with([seen])
+                .fix(fix),
+        ]);
     }
     let detail = match noted.first() {
         None => format!("the error counters of {read} ports are zero"),

@@ -81,7 +81,10 @@ fn run(container: &Container<'_>) -> Outcome {
             let seen = devices.evidence(lines.iter().map(String::as_str));
             let fix =
                 "check cable and transceiver of the slower port, and the speed of its switch port";
-            Draft::warn(detail).with([seen]).fix(fix)
+            Draft::warn(detail)
+                .headline_of_detail()
+                .with([seen])
+                .fix(fix)
         }));
     }
     for (device, port) in &ports {
