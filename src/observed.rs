@@ -78,6 +78,8 @@ impl Skip {
             && detail.contains(" was pasted")
             && detail.ends_with("=FILE)");
         let elsewhere = detail.ends_with(" is only read on the machine or in the pod itself");
+        // Which devices may be opened only a look from inside tells.
+        let elsewhere = elsewhere || detail.contains(" is not in pasted outputs");
         named || elsewhere || WORDS.contains(&detail) || detail.is_empty()
     }
 

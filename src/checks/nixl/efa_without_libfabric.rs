@@ -36,6 +36,9 @@ fn run(container: &Container<'_>) -> Outcome {
         let unknown = own
             .iter()
             .any(|d| d.driver.is_none() && d.hca.vendor.is_none());
+        if unknown && container.is_pasted() {
+            return Err(Skip::not_pasted(["ibv-devinfo"]));
+        }
         if unknown {
             let detail =
                 "the drivers of the RDMA devices were not seen, so whether one is EFA is not known";
