@@ -33,7 +33,7 @@ const NEEDED: &[&str] = &[
 fn also_needed(fabric: Fabric) -> &'static [&'static str] {
     match fabric {
         // Which GID is used, and whether its address is here.
-        Fabric::Roce => &["ip-addr", "nccl-settings", "rdma-gids", "ucx-settings"],
+        Fabric::Roce => &["ip-addr", "rdma-gids", "ucx-settings"],
         // Whether the adapters may reach the GPUs of a Grace machine.
         Fabric::Mnnvl => &["nvidia-params"],
         Fabric::InfiniBand | Fabric::Efa => &[],

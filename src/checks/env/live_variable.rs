@@ -118,9 +118,13 @@ fn judged(container: &Container<'_>, setting: &InForce<'_>) -> Draft {
         Draft::new(status, format!("{shown}{from}: {}", verdict.reason)).on_kv_path(path);
     draft.fix = verdict.fix;
     if status >= Status::Warn {
-        // `UCX_TLS="tcp" leaves no RDMA transport`.
-        let clause = words::first_clause(&verdict.reason);
-        draft.headline = Some(match verdict.reason.starts_with('"') {
+        // A reason may begin with the value in quotes, alone or as the subject of its sentence.
+        let reason = match verdict.reason.split_once("\": ") {
+            Some((value, rest)) if value.starts_with('"') => rest,
+            _ => verdict.reason.as_str(),
+        };
+        let clause = words::first_clause(reason);
+        draft.headline = Some(match reason.starts_with('"') {
             true => format!("{}={clause}", setting.variable.name),
             false => format!("{shown}: {clause}"),
         });
@@ -202,7 +206,11 @@ mod tests {
         let draft = outcome(run, &container("decode", &answers))
             .unwrap()
             .remove(0);
-        assert!(draft.headline.unwrap().starts_with("UCX_TLS="));
+        let headline = draft.headline.unwrap();
+        assert!(
+            headline.starts_with("UCX_TLS=tcp: ") && headline.len() > 20,
+            "{headline}"
+        );
         let named = with("decode", &format!("{worker}UCX_TLS=tcp"));
         assert_eq!(named[0].0, "env:UCX_TLS");
         assert_eq!(named[0].2, KvPath::Required);
