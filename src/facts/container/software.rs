@@ -89,7 +89,7 @@ pub fn numbers(text: &str) -> Option<(u32, u32)> {
 
 /// The UCX in wheels of NIXL, by first and last version of the wheel (both included). What the wheels of these versions
 /// hold was listed; the rows between follow the tags' own build files.
-/// <https://github.com/ai-dynamo/nixl/blob/1.3.0/contrib/Dockerfile>, <https://pypi.org/project/nixl-cu12/#files>
+/// <https://github.com/ai-dynamo/nixl/blob/1.3.0/contrib/Dockerfile>, and the file list of the package nixl-cu12
 const UCX_OF_NIXL: &[Bundle] = &[
     bundle((0, 3), (0, 7), "1.19"),
     bundle((0, 8), (0, 10), "1.20"),
