@@ -43,6 +43,17 @@ enum Said {
     Withheld,
 }
 
+impl Said {
+    /// As a report shows it: the value, else where it comes from, else that it is withheld.
+    fn shown(&self) -> (Option<String>, Option<String>, Option<bool>) {
+        match self {
+            Self::Literal(text) => (Some(view::value(text)), None, None),
+            Self::From(place) => (None, Some(place.clone()), None),
+            Self::Withheld => (None, None, Some(true)),
+        }
+    }
+}
+
 /// Where the layers above the container were read.
 #[derive(Debug, Default)]
 pub struct Above<'a> {
@@ -164,33 +175,23 @@ fn variable(
     .into_iter()
     .find(|layer| known(*layer));
     let effective = last.and_then(at);
+    let (value, reference, withheld) = effective.map(Said::shown).unwrap_or_default();
+    let layer_report = |(layer, said): &(Layer, &Said)| {
+        let (value, reference, withheld) = said.shown();
+        LayerReport {
+            layer: layer.word(),
+            value,
+            reference,
+            withheld,
+        }
+    };
     VariableReport {
-        value: match effective {
-            Some(Said::Literal(text)) => Some(view::value(text)),
-            _ => None,
-        },
-        reference: match effective {
-            Some(Said::From(place)) => Some(place.clone()),
-            _ => None,
-        },
-        withheld: matches!(effective, Some(Said::Withheld)).then_some(true),
+        value,
+        reference,
+        withheld,
         set_by: effective.map(|value| set_by(value, &at, &known, pod)),
         drifts: drifts(&said, last, effective),
-        layers: said
-            .iter()
-            .map(|(layer, value)| LayerReport {
-                layer: layer.word(),
-                value: match value {
-                    Said::Literal(text) => Some(view::value(text)),
-                    _ => None,
-                },
-                reference: match value {
-                    Said::From(place) => Some(place.clone()),
-                    _ => None,
-                },
-                withheld: matches!(value, Said::Withheld).then_some(true),
-            })
-            .collect(),
+        layers: said.iter().map(layer_report).collect(),
     }
 }
 

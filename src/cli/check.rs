@@ -233,7 +233,10 @@ mod live {
                         return recording_of(Collected::error("Kubernetes API".to_owned(), message));
                     }
                 },
-                () = stop.asked() => return recording_of(interrupted(collected)),
+                () = stop.asked() => {
+                    collected.was_interrupted();
+                    return recording_of(collected);
+                }
             };
             let namespace = targets
                 .namespace
@@ -252,7 +255,10 @@ mod live {
                         self.around(&cluster, &namespace)
                     )
                 } => found,
-                () = stop.asked() => return recording_of(interrupted(collected)),
+                () = stop.asked() => {
+                    collected.was_interrupted();
+                    return recording_of(collected);
+                }
             };
             let (found, access, around) = found;
             collected.notes.extend(access);
@@ -272,7 +278,7 @@ mod live {
             let workers = workers(&found, &record);
             collected.snapshots = self.probe(&cluster, workers, left(), stop).await;
             if stop.is_asked() {
-                collected = interrupted(collected);
+                collected.was_interrupted();
             } else {
                 let lost: Vec<&str> = collected
                     .snapshots
@@ -290,7 +296,7 @@ mod live {
                 self.prove(&cluster, &mut record, &mut collected, end, stop)
                     .await;
                 if stop.is_asked() {
-                    collected = interrupted(collected);
+                    collected.was_interrupted();
                 }
             }
             Bundle {
@@ -386,14 +392,6 @@ mod live {
             bar.finish();
             snapshots
         }
-    }
-
-    fn interrupted(mut collected: Collected) -> Collected {
-        collected.notes.push(Note {
-            object: "run".to_owned(),
-            message: "interrupted; this is what was seen until then".to_owned(),
-        });
-        collected
     }
 
     /// It ran when it was listed, and no longer answered when it was looked into.

@@ -226,7 +226,7 @@ fn shown(path: &Path) -> String {
 }
 
 impl Collected {
-    fn was_interrupted(&mut self) {
+    pub(super) fn was_interrupted(&mut self) {
         self.interrupted = true;
         self.notes.push(Note {
             object: "run".to_owned(),

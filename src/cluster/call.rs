@@ -2,9 +2,13 @@
 
 use crate::report::SkipReason;
 use crate::sanitise;
+use kube::Api;
+use kube::api::ListParams;
 use kube::client::AuthError;
 use rustls::{AlertDescription, CertificateError};
+use serde::de::DeserializeOwned;
 use std::error::Error as StdError;
+use std::fmt::Debug;
 use std::io;
 use std::time::Duration;
 
@@ -184,6 +188,27 @@ where
             doing: doing.to_owned(),
             cause,
         })
+}
+
+/// Lists page by page: few round trips for large namespaces, and a bound on what is held before `each` reduces it.
+pub(crate) async fn pages<K>(
+    doing: &str,
+    deadline: Duration,
+    api: &Api<K>,
+    mut page: ListParams,
+    each: &mut (dyn FnMut(K) + Send),
+) -> Result<(), CallError>
+where
+    K: Clone + DeserializeOwned + Debug,
+{
+    loop {
+        let list = call(doing, deadline, || api.list(&page)).await?;
+        list.items.into_iter().for_each(&mut *each);
+        match list.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => page = page.continue_token(&token),
+            None => return Ok(()),
+        }
+    }
 }
 
 /// Refuses what cannot be a name: it becomes a part of the path, where `../secrets/x` would read something else.

@@ -3,9 +3,9 @@
 //! <https://github.com/wxsms/dynamo/tree/2a6da14/deploy/operator> for labels and API versions. A cluster without the
 //! operator, or without the right to read its objects, still has pods: they are found by label.
 
-use super::call::{CallError, Cause, call, check_names, said};
+use super::call::{CallError, Cause, call, check_names, pages, said};
 use super::connect::Cluster;
-use super::pods::{Catalogued, Templated, with_templates};
+use super::pods::{Catalogued, GRAPH, Templated, of_deployment, with_templates};
 use super::seen::{ClaimKind, claims, config_maps, seen, seen_claim, seen_data};
 use crate::report::Note;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -15,8 +15,6 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// Label of every pod of a DynamoGraphDeployment.
-const GRAPH: &str = "nvidia.com/dynamo-graph-deployment-name";
 /// Label of every pod of the operator, also of those without a graph.
 const COMPONENT: &str = "nvidia.com/dynamo-component";
 
@@ -247,7 +245,7 @@ async fn by_name(
             })
         })?;
     }
-    let selector = name.map_or_else(|| GRAPH.to_owned(), |name| format!("{GRAPH}={name}"));
+    let selector = name.map_or_else(|| GRAPH.to_owned(), of_deployment);
     let (graphs, pods) = tokio::join!(
         graphs(cluster, namespace),
         with_templates(cluster, namespace, &selector, catalogued)
@@ -328,7 +326,7 @@ async fn by_name(
         });
     }
     Ok(Deployment {
-        selector: format!("{GRAPH}={name}"),
+        selector: of_deployment(&name),
         written: object.filter(|o| !is_hollow(o)).map(Written::of),
         name,
         namespace: namespace.to_owned(),
@@ -405,23 +403,18 @@ async fn list(cluster: &Cluster, namespace: &str, version: &str) -> Result<Vec<V
     })?;
     let api: Api<DynamicObject> =
         Api::namespaced_with(cluster.client.clone(), namespace, &resource);
-    let mut page = ListParams::default().limit(PAGE);
+    let first = ListParams::default().limit(PAGE);
     let mut found = Vec::new();
-    loop {
-        let list = call(&doing, cluster.deadline, || api.list(&page)).await?;
-        for object in list.items {
-            let mut whole = object.data;
-            whole["apiVersion"] = resource.api_version.as_str().into();
-            whole["kind"] = resource.kind.as_str().into();
-            whole["metadata"] =
-                json!({"name": object.metadata.name, "namespace": object.metadata.namespace});
-            found.push(seen(&whole));
-        }
-        match list.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => page = page.continue_token(&token),
-            None => return Ok(found),
-        }
-    }
+    let mut each = |object: DynamicObject| {
+        let mut whole = object.data;
+        whole["apiVersion"] = resource.api_version.as_str().into();
+        whole["kind"] = resource.kind.as_str().into();
+        whole["metadata"] =
+            json!({"name": object.metadata.name, "namespace": object.metadata.namespace});
+        found.push(seen(&whole));
+    };
+    pages(&doing, cluster.deadline, &api, first, &mut each).await?;
+    Ok(found)
 }
 
 impl Written {

@@ -1,7 +1,7 @@
 //! Nodes of the cluster and ComputeDomains of a namespace, reduced to what matters for a fabric the moment they arrive. Both
 //! are read for `check --nodes` only.
 
-use super::call::{CallError, Cause, call, check_names, said};
+use super::call::{CallError, Cause, check_names, pages, said};
 use super::connect::Cluster;
 use crate::manifest::{is_gpu, is_rdma};
 use crate::sanitise;
@@ -85,16 +85,13 @@ async fn node_pages(
     cluster: &Cluster,
     api: &Api<api::Node>,
 ) -> Result<BTreeMap<String, Node>, CallError> {
-    let mut page = ListParams::default().limit(PAGE);
+    let first = ListParams::default().limit(PAGE);
     let mut nodes = BTreeMap::new();
-    loop {
-        let list = call("list nodes", cluster.deadline, || api.list(&page)).await?;
-        nodes.extend(list.items.into_iter().filter_map(node));
-        match list.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => page = page.continue_token(&token),
-            None => return Ok(nodes),
-        }
-    }
+    pages("list nodes", cluster.deadline, api, first, &mut |found| {
+        nodes.extend(node(found));
+    })
+    .await?;
+    Ok(nodes)
 }
 
 fn node(node: api::Node) -> Option<(String, Node)> {
@@ -162,19 +159,14 @@ async fn domains(
     })?;
     let api: Api<DynamicObject> =
         Api::namespaced_with(cluster.client.clone(), namespace, &resource);
-    let mut page = ListParams::default().limit(PAGE);
+    let first = ListParams::default().limit(PAGE);
     let mut found = BTreeMap::new();
-    loop {
-        let list = call(&doing, cluster.deadline, || api.list(&page)).await?;
-        for object in list.items {
-            let name = said(&object.metadata.name.unwrap_or_default());
-            found.insert(name, domain(&object.data));
-        }
-        match list.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => page = page.continue_token(&token),
-            None => return Ok(found),
-        }
-    }
+    let mut each = |object: DynamicObject| {
+        let name = said(&object.metadata.name.unwrap_or_default());
+        found.insert(name, domain(&object.data));
+    };
+    pages(&doing, cluster.deadline, &api, first, &mut each).await?;
+    Ok(found)
 }
 
 /// <https://github.com/NVIDIA/k8s-dra-driver-gpu/blob/main/api/nvidia.com/resource/v1beta1/computedomain.go>

@@ -1,6 +1,6 @@
 //! Finding pods: by name, or by label selector in pages.
 
-use super::call::{CallError, Cause, call, check_names};
+use super::call::{CallError, Cause, call, check_names, pages};
 use super::connect::Cluster;
 use super::project::{Pod, project};
 use super::seen;
@@ -66,9 +66,10 @@ pub async fn with_templates(
 ) -> Result<Vec<Templated>, CallError> {
     let mut templates: BTreeSet<Arc<str>> = BTreeSet::new();
     let mut pods = listed(cluster, namespace, selector, &mut |pod: api::Pod| {
+        let projected = project(pod.clone(), catalogued);
         let whole = serde_json::json!({
             "metadata": {"annotations": pod.metadata.annotations},
-            "spec": serving(&pod),
+            "spec": serving(pod.spec, &projected),
         });
         let text = seen::seen(&whole).to_string();
         let template = match templates.get(text.as_str()) {
@@ -80,7 +81,7 @@ pub async fn with_templates(
             }
         };
         Templated {
-            pod: project(pod, catalogued),
+            pod: projected,
             template,
         }
     })
@@ -90,16 +91,15 @@ pub async fn with_templates(
 }
 
 /// The spec with the one container that serves, by the same rule as everywhere: what stands beside it is not judged.
-fn serving(pod: &api::Pod) -> Option<serde_json::Value> {
-    let projected = project(pod.clone(), &|_| false);
-    let mut spec = pod.spec.clone()?;
-    if let Ok(container) = projected.container(None) {
+fn serving(spec: Option<api::PodSpec>, pod: &Pod) -> Option<serde_json::Value> {
+    let mut spec = spec?;
+    if let Ok(container) = pod.container(None) {
         spec.containers.retain(|c| c.name == container.name);
     }
     serde_json::to_value(spec).ok()
 }
 
-async fn listed<T>(
+async fn listed<T: Send>(
     cluster: &Cluster,
     namespace: &str,
     selector: &str,
@@ -116,7 +116,7 @@ async fn listed<T>(
     }
 }
 
-async fn all_pages<T>(
+async fn all_pages<T: Send>(
     cluster: &Cluster,
     namespace: &str,
     selector: &str,
@@ -125,16 +125,13 @@ async fn all_pages<T>(
     let api: Api<api::Pod> = Api::namespaced(cluster.client.clone(), namespace);
     let doing = format!("list pods in namespace {namespace} with selector {selector}");
     checked(&doing, &[namespace])?;
-    let mut page = ListParams::default().labels(selector).limit(PAGE);
+    let first = ListParams::default().labels(selector).limit(PAGE);
     let mut pods = Vec::new();
-    loop {
-        let list = call(&doing, cluster.deadline, || api.list(&page)).await?;
-        pods.extend(list.items.into_iter().map(&mut *reduce));
-        match list.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => page = page.continue_token(&token),
-            None => return Ok(pods),
-        }
-    }
+    pages(&doing, cluster.deadline, &api, first, &mut |pod| {
+        pods.push(reduce(pod));
+    })
+    .await?;
+    Ok(pods)
 }
 
 fn checked(doing: &str, names: &[&str]) -> Result<(), CallError> {
@@ -144,7 +141,10 @@ fn checked(doing: &str, names: &[&str]) -> Result<(), CallError> {
     })
 }
 
-/// Selects the pods of a DynamoGraphDeployment, of both label styles.
+/// Label of every pod of a DynamoGraphDeployment, of both label styles.
+pub const GRAPH: &str = "nvidia.com/dynamo-graph-deployment-name";
+
+/// Selects the pods of a DynamoGraphDeployment.
 pub fn of_deployment(name: &str) -> String {
-    format!("nvidia.com/dynamo-graph-deployment-name={name}")
+    format!("{GRAPH}={name}")
 }
