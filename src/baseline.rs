@@ -2,14 +2,13 @@
 //! roles are compared, never pods.
 
 use crate::catalogue;
-use crate::facts::container::Facts;
+use crate::checks::Container;
 use crate::facts::container::process::Whose;
 use crate::facts::container::rdma::state_word;
 use crate::report::{
     Change, ChangeKind, Changes, Fingerprint, PortPrint, Report, SCHEMA_VERSION, Status,
 };
 use crate::sanitise;
-use crate::snapshot::Snapshot;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -526,7 +525,7 @@ fn findings(
         let at = place(finding.target.kind.word(), &finding.target.name, now_of);
         note(
             &mut now,
-            (at, finding.id.to_owned(), finding.name.clone()),
+            (at, finding.id.to_owned(), finding.name.to_string()),
             finding.status,
         );
     }
@@ -562,9 +561,8 @@ fn findings(
 }
 
 /// The fingerprint of one container.
-pub fn fingerprint(snapshot: &Snapshot) -> Fingerprint {
-    let facts = Facts::read(snapshot);
-    let place = &snapshot.place;
+pub fn fingerprint(container: &Container<'_>) -> Fingerprint {
+    let Container { facts, place, .. } = container;
     let pod = facts.pod.known();
     let ports = facts.rdma.own_ports().ok().map(|ports| {
         let print = |(device, port): &(&_, &_)| port_print(device, port);

@@ -5,7 +5,7 @@ use crate::facts::container::Facts;
 use crate::facts::pair::PairFacts;
 use crate::manifest::workload::{Engine, Role, UNRECOGNISED, Worker, Workload};
 use crate::report::{KvBudget, LaneTime};
-use crate::snapshot::Snapshot;
+use crate::snapshot::Folded;
 use std::collections::BTreeSet;
 
 /// What the user wants to know.
@@ -191,7 +191,7 @@ fn element(worker: &Worker) -> Option<(u64, bool)> {
 pub fn compute(
     asked: Asked,
     workload: &Workload,
-    snapshots: &[Snapshot],
+    snapshots: &[Folded],
     pairs: &[PairFacts],
 ) -> KvBudget {
     let of = |role: Role| workload.workers.iter().filter(move |w| w.role == role);
@@ -378,20 +378,20 @@ fn measured(pairs: &[PairFacts]) -> Vec<Lane> {
 }
 
 /// What one lane of each container could do by its ports. Nothing where one container's are not known: it may be the slowest.
-fn nominal(ends: &[&Worker], snapshots: &[Snapshot], missing: &mut Vec<String>) -> Vec<Lane> {
+fn nominal(ends: &[&Worker], snapshots: &[Folded], missing: &mut Vec<String>) -> Vec<Lane> {
     let roles = ["prefill", "decode"];
     let mut lanes = Vec::new();
     for snapshot in snapshots {
         if !snapshot
-            .place
+            .place()
             .role
             .as_deref()
             .is_some_and(|r| roles.contains(&r))
         {
             continue;
         }
-        let pod = &snapshot.place.pod;
-        let facts = Facts::read(snapshot);
+        let pod = &snapshot.place().pod;
+        let facts = Facts::read(&snapshot.open());
         let give_up = |why: String| vec![format!("{why}: measure the lanes with --transfer")];
         let rates: Vec<Option<f64>> = match facts.rdma.usable_ports() {
             Ok(ports) => ports.iter().map(|(_, port)| port.rate_gbps()).collect(),
@@ -440,7 +440,7 @@ mod tests {
     use crate::checks::testing::{graph, hcas};
     use crate::manifest::{self, Text};
     use crate::report::Status;
-    use crate::snapshot::{Answer, Place, PlaceKind};
+    use crate::snapshot::{Answer, Place, PlaceKind, Snapshot};
     use crate::source::SourceFile;
 
     fn workload(flags: &str) -> Workload {
@@ -590,7 +590,7 @@ mod tests {
     fn without_a_transfer_the_ports_say_what_could_be() {
         let snapshot = |role: &str, states: &[&str]| {
             let answers = hcas(states);
-            Snapshot {
+            let snapshot = Snapshot {
                 place: Place {
                     kind: PlaceKind::Pod,
                     role: Some(role.to_owned()),
@@ -600,7 +600,8 @@ mod tests {
                     .into_iter()
                     .map(|(ask, text)| (ask.id.to_owned(), Answer::Text(text)))
                     .collect(),
-            }
+            };
+            Folded::from(snapshot)
         };
         let graph = workload("--model, Qwen/Qwen3-8B");
         let rows = [

@@ -6,7 +6,7 @@
 
 use crate::report::InputError;
 use crate::sanitise;
-use crate::snapshot::{Answer, Bundle};
+use crate::snapshot::{Answer, Bundle, Snapshot};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::fs::{self, File, OpenOptions};
@@ -303,12 +303,12 @@ pub fn read_within(path: &Path, limits: Limits) -> Result<Bundle, BundleError> {
     let (kept, empty): (Vec<_>, Vec<_>) = bundle
         .snapshots
         .into_iter()
-        .partition(|snapshot| !snapshot.answers.is_empty());
+        .partition(|snapshot| !snapshot.is_empty());
     bundle.snapshots = kept;
     bundle
         .errors
         .extend(empty.into_iter().map(|snapshot| InputError {
-            object: snapshot.place.pod,
+            object: snapshot.place().pod.clone(),
             message: "nothing is recorded of it".to_owned(),
         }));
     let nothing = bundle.snapshots.is_empty() && bundle.errors.is_empty();
@@ -363,24 +363,7 @@ fn json_of(path: &Path, limits: Limits) -> Result<Vec<u8>, BundleError> {
 fn safe(mut bundle: Bundle) -> Bundle {
     let line = |text: &mut String| *text = sanitise::line(text, SHOWN);
     for snapshot in &mut bundle.snapshots {
-        let place = &mut snapshot.place;
-        line(&mut place.pod);
-        if place.pod.trim().is_empty() {
-            "(without a name)".clone_into(&mut place.pod);
-        }
-        let optional = [
-            &mut place.workload,
-            &mut place.namespace,
-            &mut place.container,
-            &mut place.node,
-            &mut place.role,
-        ];
-        optional.into_iter().flatten().for_each(line);
-        for answer in snapshot.answers.values_mut() {
-            if let Answer::Missing { detail, .. } = answer {
-                line(detail);
-            }
-        }
+        snapshot.edit(safe_snapshot);
     }
     for error in &mut bundle.errors {
         line(&mut error.object);
@@ -408,6 +391,28 @@ fn safe(mut bundle: Bundle) -> Bundle {
             .for_each(line);
     }
     bundle
+}
+
+fn safe_snapshot(snapshot: &mut Snapshot) {
+    let line = |text: &mut String| *text = sanitise::line(text, SHOWN);
+    let place = &mut snapshot.place;
+    line(&mut place.pod);
+    if place.pod.trim().is_empty() {
+        "(without a name)".clone_into(&mut place.pod);
+    }
+    let optional = [
+        &mut place.workload,
+        &mut place.namespace,
+        &mut place.container,
+        &mut place.node,
+        &mut place.role,
+    ];
+    optional.into_iter().flatten().for_each(line);
+    for answer in snapshot.answers.values_mut() {
+        if let Answer::Missing { detail, .. } = answer {
+            line(detail);
+        }
+    }
 }
 
 /// More characters than any sentence of this tool has.
@@ -575,10 +580,13 @@ mod tests {
         };
         Bundle {
             format: FORMAT,
-            snapshots: vec![Snapshot {
-                place,
-                answers: answers.into(),
-            }],
+            snapshots: vec![
+                Snapshot {
+                    place,
+                    answers: answers.into(),
+                }
+                .into(),
+            ],
             errors: Vec::new(),
             notes: Vec::new(),
             deployment: None,
@@ -877,7 +885,7 @@ mod tests {
             role in proptest::option::of(any::<String>()),
         ) {
             let place = Place { role, kind: crate::snapshot::PlaceKind::Pod, ..Place::host(pod) };
-            let bundle = Bundle { format: FORMAT, snapshots: vec![Snapshot { place, answers }], errors: vec![], notes: vec![], deployment: None };
+            let bundle = Bundle { format: FORMAT, snapshots: vec![Snapshot { place, answers }.into()], errors: vec![], notes: vec![], deployment: None };
             let json = to_json(&bundle);
             let back = from_json(&json, Path::new("x")).unwrap();
             prop_assert_eq!(&back, &bundle);

@@ -242,7 +242,7 @@ pub mod pods {
     use crate::probe::pod_exec::{ExecTarget, Limits, run_script_until};
     use crate::report::SkipReason;
     use crate::sanitise;
-    use crate::snapshot::{Answer, PlaceKind};
+    use crate::snapshot::{Answer, Folded, PlaceKind};
     use std::sync::Arc;
     use tokio::time::Instant;
 
@@ -330,7 +330,7 @@ pub mod pods {
         schedule: Schedule,
         stop: Stop,
         mut done: impl FnMut(usize),
-    ) -> Vec<Snapshot> {
+    ) -> Vec<Folded> {
         let each = schedule.each.min(schedule.all);
         let places: Vec<Place> = wanted.iter().map(Wanted::place).collect();
         let shared = Arc::new(Shared {
@@ -348,7 +348,7 @@ pub mod pods {
             let shared = Arc::clone(&shared);
             move |target: Wanted| {
                 let shared = Arc::clone(&shared);
-                async move { shared.probe(target).await }
+                async move { Folded::from(shared.probe(target).await) }
             }
         };
         let answers = side_by_side_until(wanted, patient(schedule), stop, work, |index, _| {
@@ -377,7 +377,7 @@ pub mod pods {
                 };
                 let namespace = place.namespace.as_deref().unwrap_or_default();
                 let why = Skip::new(reason, format!("pod {namespace}/{} {what}", place.pod));
-                unreached(place, &shared.script.asks, &why)
+                unreached(place, &shared.script.asks, &why).into()
             })
             .collect()
     }

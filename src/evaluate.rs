@@ -13,7 +13,7 @@ use crate::manifest::{self, Inventory, Text, view};
 use crate::report::{Evidence, Finding, InputError, Note, Pairs, Report, Trust};
 use crate::sanitise;
 use crate::selected::Selection;
-use crate::snapshot::{Bundle, Deployment, Origin, Snapshot};
+use crate::snapshot::{Bundle, Deployment, Folded, Origin};
 use crate::source::{SourceFile, Spot};
 use crate::target::Target;
 use std::collections::BTreeMap;
@@ -70,18 +70,18 @@ impl Described {
 
     /// Gives containers the role that their component has by everything that is known of it: labels say it of the
     /// operator's pods, flags of others.
-    pub fn assign(&self, snapshots: &mut [Snapshot]) {
+    pub fn assign(&self, snapshots: &mut [Folded]) {
         let Some(workload) = self.workload() else {
             return;
         };
         for snapshot in snapshots {
-            let component = match Facts::pod(snapshot).get() {
+            let component = match Facts::pod(snapshot.near()).get() {
                 Ok(pod) => pod.component.clone(),
                 Err(_) => None,
             };
             let worker = component
                 .and_then(|name| workload.workers.iter().find(|worker| worker.name == name));
-            let place = &mut snapshot.place;
+            let place = snapshot.place_mut();
             if let Some(worker) = worker {
                 place.role = Some(worker.role.word().to_owned());
             }
@@ -251,7 +251,21 @@ pub fn evaluate(command: &'static str, mut bundle: Bundle, beside: Beside) -> Re
             budget: budget.as_ref(),
         }),
     };
-    let mut findings = checks::run_on(&subject);
+    let above = Above {
+        recipe: described.recipe.as_ref().and_then(only),
+        object: described.object.as_ref().and_then(only),
+        pods: described.workload(),
+    };
+    let mut environment = Vec::new();
+    let mut fingerprint = Vec::new();
+    let mut findings = checks::run_and_hear(&subject, |container| {
+        fingerprint.push(baseline::fingerprint(container));
+        let target = Target::pod(container.place, 1);
+        let report = environment::of(target, container.snapshot, &above);
+        if !report.variables.is_empty() {
+            environment.push(report);
+        }
+    });
     if let (Some(running), Some(recipe)) = (
         described.workload(),
         described.recipe.as_ref().and_then(only),
@@ -272,20 +286,9 @@ pub fn evaluate(command: &'static str, mut bundle: Bundle, beside: Beside) -> Re
     notes.extend(unread.chain(described.running.notes.iter().cloned()));
     let transfers = made.iter().map(PairFacts::report).collect();
     let pairs = Pairs::between(transfers, &checks::pairs_of(&subject));
-    let above = Above {
-        recipe: described.recipe.as_ref().and_then(only),
-        object: described.object.as_ref().and_then(only),
-        pods: described.workload(),
-    };
-    let environment = bundle
-        .snapshots
-        .iter()
-        .map(|snapshot| environment::of(Target::pod(&snapshot.place, 1), snapshot, &above))
-        .filter(|report| !report.variables.is_empty())
-        .collect();
     let mut report = selection.roll_up(command, workloads, findings, errors, notes, pairs);
     report.environment = environment;
-    report.fingerprint = bundle.snapshots.iter().map(baseline::fingerprint).collect();
+    report.fingerprint = fingerprint;
     report.kv_budget = budget;
     report.nodes = hosting::report(&record, described.workload(), &bundle.snapshots);
     report.next = next(&report, &record);

@@ -5,7 +5,7 @@ use crate::facts::container::Facts;
 use crate::manifest::workload::{Reach, Worker, Workload};
 use crate::manifest::{is_gpu, is_rdma, quantity};
 use crate::report::{DomainReport, Fast, HostReport, NodeReport, NodesReport};
-use crate::snapshot::{Deployment, Domain, Domains, Node, Nodes, Snapshot};
+use crate::snapshot::{Deployment, Domain, Domains, Folded, Node, Nodes};
 use std::collections::{BTreeMap, BTreeSet};
 
 const CLIQUE: &str = "nvidia.com/gpu.clique";
@@ -204,7 +204,7 @@ fn lack(worker: &Worker, node: &Node) -> Option<String> {
 pub fn report(
     record: &Deployment,
     workload: Option<&Workload>,
-    snapshots: &[Snapshot],
+    snapshots: &[Folded],
 ) -> Option<NodesReport> {
     let mut report = NodesReport::default();
     match record.nodes.as_ref()? {
@@ -223,7 +223,8 @@ pub fn report(
     };
     let mut runs: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for snapshot in snapshots {
-        if let (Some(node), Ok(pod)) = (&snapshot.place.node, Facts::pod(snapshot).get())
+        let pod = Facts::pod(snapshot.near());
+        if let (Some(node), Ok(pod)) = (&snapshot.place().node, pod.get())
             && let Some(component) = &pod.component
         {
             runs.entry(node).or_default().insert(component.clone());

@@ -23,7 +23,7 @@ pub use budget::{KvBudget, LaneTime};
 pub use cluster::{DomainReport, Fast, HostReport, NodeReport, NodesReport};
 pub use environment::{EnvironmentReport, LayerReport, VariableReport};
 pub use exit_code::ExitCode;
-pub use finding::{Consequence, Evidence, EvidenceSource, Finding, Fix};
+pub use finding::{Consequence, Evidence, EvidenceSource, Finding, Fix, Parts, Rare};
 pub use fix_first::KV_PATH;
 use fix_first::fix_first;
 pub use history::{Change, ChangeKind, Changes, Fingerprint, PortPrint};
@@ -357,7 +357,7 @@ fn probed(checks: &[Finding]) -> Vec<Probed> {
         .map(|own| {
             let moves_kv = own[0].target.role.as_deref() != Some("agg");
             Probed {
-                target: own[0].target.clone(),
+                target: (*own[0].target).clone(),
                 trust: Trust::judge(moves_kv, false, own.iter()),
             }
         })

@@ -314,7 +314,7 @@ fn leave_out(finding: &mut Finding, by: String, reason: Option<String>, ignored:
     finding.detail = format!("{why}; {judged}{was}: {}", finding.detail);
     finding.status = Status::Skipped;
     finding.reason = Some(SkipReason::NotSelected);
-    finding.left_out = Some(LeftOut { was, by, reason });
+    finding.left_out = Some(Box::new(LeftOut { was, by, reason }));
 }
 
 /// A rule of a file; where and what is wrong with it.

@@ -1,11 +1,14 @@
 //! The raw, already filtered answers of one container. Recorded snapshots replace a real machine in every test.
 
+mod folded;
+
 use crate::ask::{self, Ask};
 use crate::observed::Skip;
 use crate::pair::PairFacts;
 use crate::report::{Evidence, EvidenceSource, InputError, Note, SkipReason};
 use crate::sanitise;
 use crate::target::PASTED;
+pub use folded::Folded;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -112,7 +115,7 @@ pub struct Bundle {
     /// Version of this format. Older formats stay readable.
     pub format: u32,
     /// The containers.
-    pub snapshots: Vec<Snapshot>,
+    pub snapshots: Vec<Folded>,
     /// What could not be read at all, so that a replay says the same.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<InputError>,

@@ -2,7 +2,7 @@
 
 use dynamo_interconnect_check::manifest::workload::EnvValue;
 use dynamo_interconnect_check::manifest::{Inventory, Text, read};
-use dynamo_interconnect_check::report::{Finding, KvPath, Report, Status};
+use dynamo_interconnect_check::report::{Finding, KvPath, Parts, Report, Status};
 use dynamo_interconnect_check::snapshot::Place;
 use dynamo_interconnect_check::source::SourceFile;
 use dynamo_interconnect_check::target::Target;
@@ -294,22 +294,23 @@ fn one_long_line_costs_little() {
 fn thousands_of_containers_are_not_compared_with_each_other() {
     let finding = |id: &'static str, n: usize| Finding {
         id,
-        name: id.to_lowercase(),
+        name: id.to_lowercase().into(),
         status: Status::Warn,
         detail: format!("{n} of {id}"),
-        target: Target::pod(&Place::host(format!("p-{n}")), 0),
+        target: Target::pod(&Place::host(format!("p-{n}")), 0).into(),
         kv_path: KvPath::Required,
         evidence: vec![],
         fix: None,
         reason: None,
         left_out: None,
-        paste: None,
         causes: if id == "A" { &["C"] } else { &[] },
         order: 0,
-        headline: "something is wrong".to_owned(),
-        minor: false,
-        follows: vec!["b".to_owned()],
-        inputs: vec![],
+        rare: Parts {
+            headline: "something is wrong".to_owned(),
+            follows: vec!["b".to_owned()],
+            ..Parts::default()
+        }
+        .into(),
     };
     soon("findings on many containers", || {
         let all = (0..20_000).flat_map(|n| ["A", "B", "C"].map(|id| finding(id, n)));

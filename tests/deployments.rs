@@ -61,7 +61,7 @@ fn fleet(machine: &str, resource: &str, roles: &[&str]) -> Bundle {
         };
         let spec = Answer::Text(format!("{spec}{set}"));
         snapshot.answers.insert("pod-spec".to_owned(), spec);
-        snapshots.push(snapshot);
+        snapshots.push(snapshot.into());
         let node = Node {
             schedulable: true,
             allocatable: [resource, "nvidia.com/gpu"]
@@ -168,17 +168,20 @@ fn an_answer_that_is_missing_makes_nothing_of_a_deployment_ok() {
         if *machine == "hgx-h100-roce" {
             // Faults that a missing answer must not hide.
             let mut broken = healthy;
-            if let Some(Answer::Text(text)) = broken.snapshots[0].answers.get_mut("environment") {
-                text.push_str("UCX_TLS=dc_x,cuda_copy\nVLLM_NIXL_SIDE_CHANNEL_HOST=203.0.113.7\n");
-            }
+            broken.snapshots[0].edit(|snapshot| {
+                if let Some(Answer::Text(text)) = snapshot.answers.get_mut("environment") {
+                    let set = "UCX_TLS=dc_x,cuda_copy\nVLLM_NIXL_SIDE_CHANNEL_HOST=203.0.113.7\n";
+                    text.push_str(set);
+                }
+            });
             bundles.push(broken);
         }
         for bundle in bundles {
             let before = of_deployment(&judged(bundle.clone()));
-            let ids: Vec<String> = bundle.snapshots[0].answers.keys().cloned().collect();
+            let ids: Vec<String> = bundle.snapshots[0].open().answers.into_keys().collect();
             for id in ids {
                 let mut without = bundle.clone();
-                without.snapshots[0].answers.remove(&id);
+                without.snapshots[0].edit(|snapshot| _ = snapshot.answers.remove(&id));
                 let report = judged(without);
                 for (check, status) in of_deployment(&report) {
                     let was = before.get(check).copied();

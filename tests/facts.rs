@@ -127,8 +127,8 @@ fn known_defects_are_found_and_no_other() {
             if !disagg {
                 wrong.push(format!("{path}: aggregated, yet {}", show(&[f])));
             }
-            let key = (f.target.name.clone(), f.name.clone());
-            if EXACT.contains(&f.name.as_str()) && !wanted.contains(&key) {
+            let key = (f.target.name.clone(), f.name.to_string());
+            if EXACT.contains(&&*f.name) && !wanted.contains(&key) {
                 wrong.push(format!("{path}: not known as a defect: {}", show(&[f])));
             }
             // On EFA with LIBFABRIC, UCX settings are not on the data path.

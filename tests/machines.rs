@@ -133,7 +133,7 @@ fn a_place_that_moves_no_kv_breaks_nothing() {
 fn by_name(findings: &[Finding]) -> BTreeMap<(&'static str, String), Status> {
     let mut statuses: BTreeMap<(&'static str, String), Status> = BTreeMap::new();
     for finding in findings {
-        let key = (finding.id, finding.name.clone());
+        let key = (finding.id, finding.name.to_string());
         let status = statuses.entry(key).or_insert(finding.status);
         *status = finding.status.max(*status);
     }

@@ -22,8 +22,8 @@ pub(super) fn by_running_workers(findings: &mut Vec<Finding>) {
         if finding.target.kind != TargetKind::Worker || finding.status != Status::Skipped {
             return false;
         }
-        let own = [finding.name.clone()];
-        let asked = match finding.follows.as_slice() {
+        let own = [finding.name.to_string()];
+        let asked = match finding.rare.follows.as_slice() {
             [] => own.as_slice(),
             names => names,
         };
@@ -66,7 +66,7 @@ pub(super) fn one_fault_once(findings: &mut [Finding]) {
         };
         if follows {
             let name = finding.name.clone();
-            finding.follows.push(name);
+            finding.rare.follows.push(name.into_owned());
         }
     }
 }
@@ -76,12 +76,13 @@ mod tests {
     use super::*;
     use crate::checks;
     use crate::snapshot::Place;
+    use std::sync::Arc;
 
     fn finding(id: &str, name: &str, status: Status, target: &Target) -> Finding {
         let check = checks::find(id).unwrap();
         let outcome = checks::declare::Draft::new(status, "said");
-        let mut finding = checks::finish(check, 0, target, None, outcome);
-        finding.name = name.to_owned();
+        let mut finding = checks::finish(check, 0, &Arc::new(target.clone()), None, outcome);
+        finding.name = name.to_owned().into();
         finding
     }
 
@@ -115,7 +116,7 @@ mod tests {
                 finding("ENV012", "env:A", other, &b),
             ];
             one_fault_once(&mut all);
-            let follow: Vec<bool> = all.iter().map(|f| !f.follows.is_empty()).collect();
+            let follow: Vec<bool> = all.iter().map(|f| !f.rare.follows.is_empty()).collect();
             assert_eq!(follow, expected, "{entry} {one} {other}");
             let report = crate::report::Report::new("check", vec![], all.to_vec(), vec![], vec![]);
             let bad = [entry, one, other].into_iter().any(|s| s > Ok);
@@ -145,10 +146,10 @@ mod tests {
                 .map(|(id, name, status, target)| finding(id, name, *status, target))
                 .collect();
             let mut open = finding("ENV002", "env:A", Skipped, &worker);
-            open.follows = follows.iter().map(|f| (*f).to_owned()).collect();
+            open.rare.follows = follows.iter().map(|f| (*f).to_owned()).collect();
             all.push(open);
             by_running_workers(&mut all);
-            all.iter().any(|f| f.target == worker)
+            all.iter().any(|f| *f.target == worker)
         };
         let cases: &[(&str, &[Said<'_>], &[&str], bool)] = &[
             ("no pod was looked at", &[], &[], true),

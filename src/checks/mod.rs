@@ -17,14 +17,15 @@ use crate::facts::pair::PairFacts;
 use crate::manifest::Inventory;
 use crate::manifest::workload::Workload;
 use crate::observed::Skip;
-use crate::report::{Finding, SkipReason, Status};
-use crate::snapshot::Snapshot;
+use crate::report::{Finding, Parts, SkipReason, Status};
+use crate::snapshot::{Folded, Place, Snapshot};
 use crate::source::Spot;
 use crate::target::{Target, TargetKind};
 use declare::{About, Check, Draft, Outcome, Run};
 pub use scope::{
     Container, DeploymentScope, WorkerScope, WorkloadScope, container_place, pod_place,
 };
+use std::sync::Arc;
 
 /// Declares the modules and the table in one go, so that a check cannot be compiled and forgotten.
 macro_rules! checks {
@@ -135,9 +136,10 @@ pub fn run_with_pairs(
     snapshots: &[Snapshot],
     pairs: &[PairFacts],
 ) -> Vec<Finding> {
+    let snapshots: Vec<Folded> = snapshots.iter().cloned().map(Into::into).collect();
     run_on(&Subject {
         inventory,
-        snapshots,
+        snapshots: &snapshots,
         pairs,
         deployment: None,
     })
@@ -145,18 +147,19 @@ pub fn run_with_pairs(
 
 /// Runs every check on containers that belong to no manifest. Each is let go once it is judged: of a thousand, what was
 /// read and what is said of it are not held side by side.
-pub fn run_through(snapshots: Vec<Snapshot>) -> Vec<Finding> {
+pub fn run_through(snapshots: Vec<Folded>) -> Vec<Finding> {
     let inventory = Inventory::default();
     let mut findings = run(&inventory, &[]);
     for snapshot in snapshots {
-        let target = container_target(&inventory, &snapshot);
+        let snapshot = snapshot.open();
+        let target = Arc::new(container_target(&inventory, &snapshot.place));
         judge(&target, &Container::parse(&snapshot), &mut findings);
     }
     findings
 }
 
 /// Runs every check of one container.
-fn judge(target: &Target, container: &Container<'_>, findings: &mut Vec<Finding>) {
+fn judge(target: &Arc<Target>, container: &Container<'_>, findings: &mut Vec<Finding>) {
     for (order, check) in ALL.iter().copied().enumerate() {
         if let Run::Container(run) = check.run {
             let outcome = container.doubted(check, run(container));
@@ -169,7 +172,7 @@ fn judge(target: &Target, container: &Container<'_>, findings: &mut Vec<Finding>
 fn finished(
     check: &'static Check,
     order: usize,
-    target: &Target,
+    target: &Arc<Target>,
     at: Option<&Spot>,
     outcome: Outcome,
 ) -> impl Iterator<Item = Finding> {
@@ -191,7 +194,7 @@ pub struct Subject<'a> {
     /// Manifests: of a deployment in a cluster, its pods as they run.
     pub inventory: &'a Inventory,
     /// Containers.
-    pub snapshots: &'a [Snapshot],
+    pub snapshots: &'a [Folded],
     /// Transfers between them.
     pub pairs: &'a [PairFacts],
     /// What else was read of the one deployment that this is about.
@@ -210,6 +213,11 @@ pub struct Whole<'a> {
 
 /// Runs every check on everything it applies to.
 pub fn run_on(subject: &Subject<'_>) -> Vec<Finding> {
+    run_and_hear(subject, |_| {})
+}
+
+/// The same; `each` hears of every container while all of it is there.
+pub fn run_and_hear(subject: &Subject<'_>, mut each: impl FnMut(&Container<'_>)) -> Vec<Finding> {
     let Subject {
         inventory,
         snapshots,
@@ -217,21 +225,26 @@ pub fn run_on(subject: &Subject<'_>) -> Vec<Finding> {
         deployment,
     } = subject;
     let mut findings = Vec::new();
-    let input = Target::input(inventory.inputs.join(" "));
+    let input = Arc::new(Target::input(inventory.inputs.join(" ")));
     let mut containers = Vec::new();
-    for snapshot in *snapshots {
-        let container = Container::parse(snapshot);
-        let target = container_target(inventory, snapshot);
+    for folded in *snapshots {
+        let snapshot = folded.open();
+        let container = Container::parse(&snapshot);
+        let target = Arc::new(container_target(inventory, folded.place()));
         judge(&target, &container, &mut findings);
+        each(&container);
         // Only who looks at all of them together needs them any longer.
         if deployment.is_some() {
-            containers.push(container);
+            containers.push(container.beside_others(folded));
         }
     }
-    let mut record =
-        |check: &'static Check, order, target: &Target, at: Option<&Spot>, outcome: Outcome| {
-            findings.extend(finished(check, order, target, at, outcome));
-        };
+    let mut record = |check: &'static Check,
+                      order,
+                      target: &Arc<Target>,
+                      at: Option<&Spot>,
+                      outcome: Outcome| {
+        findings.extend(finished(check, order, target, at, outcome));
+    };
     for (order, check) in ALL.iter().copied().enumerate() {
         match check.run {
             Run::Input(run) => record(check, order, &input, None, run(inventory)),
@@ -240,7 +253,7 @@ pub fn run_on(subject: &Subject<'_>) -> Vec<Finding> {
                     record(
                         check,
                         order,
-                        &workload_target(inventory, i),
+                        &Arc::new(workload_target(inventory, i)),
                         Some(&workload.source),
                         run(&WorkloadScope { workload }),
                     );
@@ -250,7 +263,8 @@ pub fn run_on(subject: &Subject<'_>) -> Vec<Finding> {
                 for (i, workload) in inventory.workloads.iter().enumerate() {
                     let parent = workload_target(inventory, i);
                     for (position, worker) in workload.workers.iter().enumerate() {
-                        let target = parent.worker(position, &worker.name, worker.role.word());
+                        let target =
+                            Arc::new(parent.worker(position, &worker.name, worker.role.word()));
                         record(
                             check,
                             order,
@@ -269,7 +283,7 @@ pub fn run_on(subject: &Subject<'_>) -> Vec<Finding> {
                         target.ordinal = 1;
                         target.workload = Some(workload.name.clone());
                     }
-                    record(check, order, &target, None, run(pair));
+                    record(check, order, &Arc::new(target), None, run(pair));
                 }
             }
             Run::Deployment(run) => {
@@ -284,7 +298,7 @@ pub fn run_on(subject: &Subject<'_>) -> Vec<Finding> {
                     record(
                         check,
                         order,
-                        &workload_target(inventory, 0),
+                        &Arc::new(workload_target(inventory, 0)),
                         None,
                         run(&scope),
                     );
@@ -303,9 +317,14 @@ pub fn run_on(subject: &Subject<'_>) -> Vec<Finding> {
 /// The pairs of a prefill and a decode worker that the deployment has, by their pods.
 pub fn pairs_of<'a>(subject: &Subject<'a>) -> Vec<(&'a str, &'a str)> {
     let of = |roles: &[&str]| -> Vec<&'a str> {
-        let role = |s: &&Snapshot| s.place.role.as_deref().is_some_and(|r| roles.contains(&r));
+        let role = |s: &&Folded| {
+            s.place()
+                .role
+                .as_deref()
+                .is_some_and(|r| roles.contains(&r))
+        };
         let all = subject.snapshots.iter().filter(role);
-        all.map(|s| s.place.pod.as_str()).collect()
+        all.map(|s| s.place().pod.as_str()).collect()
     };
     let cross = |from: &[&str], to: &[&str]| {
         let to = of(to);
@@ -329,8 +348,7 @@ fn workload_target(inventory: &Inventory, index: usize) -> Target {
     Target::workload(&workload.name, workload.namespace.clone(), index + 1)
 }
 
-fn container_target(inventory: &Inventory, snapshot: &Snapshot) -> Target {
-    let at = &snapshot.place;
+fn container_target(inventory: &Inventory, at: &Place) -> Target {
     let ordinal = inventory
         .workloads
         .iter()
@@ -342,7 +360,7 @@ fn container_target(inventory: &Inventory, snapshot: &Snapshot) -> Target {
 fn finish(
     check: &'static Check,
     order: usize,
-    target: &Target,
+    target: &Arc<Target>,
     at: Option<&Spot>,
     draft: Draft,
 ) -> Finding {
@@ -372,36 +390,39 @@ fn finish(
     evidence.shrink_to_fit();
     Finding {
         id: check.id,
-        name: draft.name.unwrap_or_else(|| check.name.to_owned()),
+        name: draft.name.map_or(check.name.into(), Into::into),
         status: draft.status,
         detail: draft.detail,
         target: match &draft.about {
-            Some(About::Pod(place)) => Target::pod(place, target.ordinal),
+            Some(About::Pod(place)) => Target::pod(place, target.ordinal).into(),
             Some(About::Worker {
                 position,
                 name,
                 role,
-            }) => target.worker(*position, name, *role),
-            None => target.clone(),
+            }) => target.worker(*position, name, *role).into(),
+            None => Arc::clone(target),
         },
         kv_path: draft.kv_path.unwrap_or(check.kv_path),
         evidence,
         fix: draft.fix,
         reason: draft.reason,
         left_out: None,
-        paste: draft.paste,
         causes: check.causes,
         order,
-        headline: draft.headline.unwrap_or_else(|| {
-            if draft.status >= Status::Warn {
-                problem()
-            } else {
-                String::new()
-            }
-        }),
-        minor: draft.minor,
-        follows: draft.follows,
-        inputs: draft.inputs,
+        rare: Parts {
+            paste: draft.paste,
+            headline: draft.headline.unwrap_or_else(|| {
+                if draft.status >= Status::Warn {
+                    problem()
+                } else {
+                    String::new()
+                }
+            }),
+            minor: draft.minor,
+            follows: draft.follows,
+            inputs: draft.inputs,
+        }
+        .into(),
     }
 }
 
@@ -444,7 +465,7 @@ mod tests {
             .collect();
         for id in ["RDMA001", "RDMA003", "MEM001"] {
             let finding = bad.iter().find(|f| f.id == id).unwrap();
-            for text in [&finding.headline, &finding.detail] {
+            for text in [&finding.rare.headline, &finding.detail] {
                 let text = text.replace("container runtimes", "");
                 assert!(!text.contains("container"), "{id}: {text}");
                 assert!(!text.contains("mlx5_0 to mlx5_0"), "{id}: {text}");

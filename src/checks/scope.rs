@@ -8,7 +8,7 @@ use crate::judge::context::{Accelerator, Backend, Context, Gpus, Tri};
 use crate::manifest::workload::{Engine, EnvValue, Role, UNRECOGNISED, Worker, Workload};
 use crate::observed::{Observed, Skip};
 use crate::report::{KvBudget, SkipReason, Status};
-use crate::snapshot::{Deployment, Node, Nodes, Place, PlaceKind, Snapshot};
+use crate::snapshot::{Deployment, Folded, Node, Nodes, Place, PlaceKind, Snapshot};
 use std::collections::BTreeSet;
 
 /// One worker of a manifest, in its graph.
@@ -112,6 +112,16 @@ impl<'a> Container<'a> {
             facts,
             context,
             snapshot,
+        }
+    }
+
+    /// What is kept of it to be held against the other containers of its deployment, in place of everything that was read.
+    pub(super) fn beside_others(self, folded: &Folded) -> Container<'_> {
+        Container {
+            place: folded.place(),
+            facts: self.facts.beside_others(),
+            context: self.context,
+            snapshot: folded.near(),
         }
     }
 

@@ -5,7 +5,7 @@ use crate::ask::{self, Ask};
 use crate::manifest::{self, Text, view};
 use crate::observed::Skip;
 use crate::report::{Finding, Report, SkipReason, Status};
-use crate::snapshot::{Answer, Place, Snapshot};
+use crate::snapshot::{Answer, Folded, Place, Snapshot};
 use crate::source::SourceFile;
 use std::sync::Arc;
 
@@ -531,7 +531,7 @@ impl Fleet {
         let written = self.written.as_deref().map(read);
         super::run_on(&super::Subject {
             inventory: &inventory,
-            snapshots: &self.snapshots,
+            snapshots: &self.folded(),
             pairs: &[],
             deployment: Some(super::Whole {
                 written: written.as_ref().and_then(|w| w.workloads.first()),
@@ -539,6 +539,10 @@ impl Fleet {
                 budget: self.budget.as_ref(),
             }),
         })
+    }
+
+    fn folded(&self) -> Vec<Folded> {
+        self.snapshots.iter().cloned().map(Into::into).collect()
     }
 
     /// A pod that could not be looked into: everything but what the API says of it is missing.

@@ -192,13 +192,13 @@ mod live {
     use crate::collect::pods::{Wanted, probe};
     use crate::evaluate::Described;
     use crate::report::{InputError, Note, SkipReason};
-    use crate::snapshot::{Answer, Deployment, Domains, Manifest, Nodes, Origin, Snapshot};
+    use crate::snapshot::{Answer, Deployment, Domains, Folded, Manifest, Nodes, Origin};
     use crate::{ask, catalogue, sanitise};
     use std::time::{Duration, Instant};
 
     impl Arguments {
         pub(super) fn collect(&self) -> (Bundle, bool) {
-            let runtime = match tokio::runtime::Runtime::new() {
+            let runtime = match crate::cli::runtime() {
                 Ok(runtime) => runtime,
                 Err(error) => {
                     let message = format!("cannot start the runtime: {error}");
@@ -284,7 +284,7 @@ mod live {
                     .snapshots
                     .iter()
                     .filter(|s| cut_off(s))
-                    .map(|s| s.place.pod.as_str())
+                    .map(|s| s.place().pod.as_str())
                     .collect();
                 if !lost.is_empty() {
                     let notes = found.since(&cluster, &lost).await;
@@ -316,11 +316,16 @@ mod live {
         ) {
             Described::read(record, None).assign(&mut collected.snapshots);
             let reached =
-                |s: &Snapshot| matches!(s.answers.get(ask::TARGET.id), Some(Answer::Text(_)));
+                |s: &Folded| matches!(s.near().answers.get(ask::TARGET.id), Some(Answer::Text(_)));
             let of = |roles: &[&str]| -> Vec<usize> {
                 let all = collected.snapshots.iter().enumerate();
                 all.filter(|(_, s)| reached(s))
-                    .filter(|(_, s)| s.place.role.as_deref().is_some_and(|r| roles.contains(&r)))
+                    .filter(|(_, s)| {
+                        s.place()
+                            .role
+                            .as_deref()
+                            .is_some_and(|r| roles.contains(&r))
+                    })
                     .map(|(at, _)| at)
                     .collect()
             };
@@ -374,7 +379,7 @@ mod live {
             workers: Vec<Wanted>,
             left: Duration,
             stop: &Stop,
-        ) -> Vec<Snapshot> {
+        ) -> Vec<Folded> {
             let targets = &self.targets;
             let schedule = Schedule {
                 parallel: targets.parallel,
@@ -395,7 +400,8 @@ mod live {
     }
 
     /// It ran when it was listed, and no longer answered when it was looked into.
-    fn cut_off(snapshot: &Snapshot) -> bool {
+    fn cut_off(folded: &Folded) -> bool {
+        let snapshot = folded.open();
         let missing = |answer: &Answer, reasons: &[SkipReason]| match answer {
             Answer::Missing { reason, .. } => reasons.contains(reason),
             Answer::Text(_) => false,

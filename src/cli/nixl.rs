@@ -9,6 +9,7 @@ use super::{
     ReportArguments,
     node::{name_and_file, not_blank},
 };
+use crate::checks::Subject;
 use crate::facts::container::process::KvTransfer;
 use crate::facts::pair::PairFacts;
 use crate::manifest::Inventory;
@@ -194,8 +195,12 @@ impl Arguments {
                 message: message.to_owned(),
             });
         }
-        let mut findings =
-            checks::run_with_pairs(&Inventory::default(), &collected.snapshots, &pairs);
+        let mut findings = checks::run_on(&Subject {
+            inventory: &Inventory::default(),
+            snapshots: &collected.snapshots,
+            pairs: &pairs,
+            deployment: None,
+        });
         if !self.transfer {
             // Readiness alone: the rest of the container is `node`'s business.
             findings.retain(|f| matters(f.id));
@@ -224,7 +229,7 @@ impl Arguments {
             let snapshots = if snapshot.answers.is_empty() {
                 Vec::new()
             } else {
-                vec![snapshot]
+                vec![snapshot.into()]
             };
             let collected = Collected {
                 snapshots,
@@ -240,13 +245,13 @@ impl Arguments {
             !self.targets.pod.is_empty() || self.targets.selector.is_some() || self.pods.is_some();
         if !(pods || self.transfer && self.own) {
             let collected = Collected {
-                snapshots: vec![collect::host(each)],
+                snapshots: vec![collect::host(each).into()],
                 ..Collected::default()
             };
             return collected.into();
         }
         let began = Instant::now();
-        let runtime = match tokio::runtime::Runtime::new() {
+        let runtime = match crate::cli::runtime() {
             Ok(runtime) => runtime,
             Err(error) => {
                 let message = format!("cannot start the runtime: {error}");
@@ -303,7 +308,7 @@ impl Arguments {
         }
         Moved {
             collected: Collected {
-                snapshots: vec![snapshot],
+                snapshots: vec![snapshot.into()],
                 interrupted: stopped.get(),
                 ..Collected::default()
             },

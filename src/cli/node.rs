@@ -3,7 +3,7 @@
 use super::interrupt::{leave, on_interrupt};
 use super::{ReportArguments, print};
 use crate::report::{ExitCode, InputError, Note, Pairs};
-use crate::snapshot::{Bundle, Snapshot};
+use crate::snapshot::{Bundle, Folded};
 use crate::{bundle, checks, collect, sanitise};
 use clap::{ArgGroup, Args};
 use std::io::Write as _;
@@ -97,7 +97,7 @@ pub(super) fn not_blank(text: &str) -> Result<String, String> {
 /// What was collected, and what went wrong on the way.
 #[derive(Default)]
 pub(super) struct Collected {
-    pub(super) snapshots: Vec<Snapshot>,
+    pub(super) snapshots: Vec<Folded>,
     pub(super) errors: Vec<InputError>,
     pub(super) notes: Vec<Note>,
     /// The person who waited did so no longer.
@@ -153,7 +153,7 @@ impl Arguments {
             let snapshots = if snapshot.answers.is_empty() {
                 Vec::new()
             } else {
-                vec![snapshot]
+                vec![snapshot.into()]
             };
             return Collected {
                 snapshots,
@@ -177,7 +177,7 @@ fn here(each: Duration) -> Collected {
     let asked = Arc::clone(&stop);
     on_interrupt(move || asked.store(true, Ordering::Relaxed));
     let mut collected = Collected {
-        snapshots: vec![collect::host_until(each, &stop)],
+        snapshots: vec![collect::host_until(each, &stop).into()],
         ..Collected::default()
     };
     if stop.load(Ordering::Relaxed) {
@@ -285,7 +285,7 @@ pub(super) const LEAST: Duration = Duration::from_millis(200);
 impl TargetArguments {
     /// Probes the chosen pods.
     pub(super) fn probe(&self) -> Collected {
-        match tokio::runtime::Runtime::new() {
+        match crate::cli::runtime() {
             Ok(runtime) => {
                 let collected = runtime.block_on(self.probe_until_interrupted());
                 // A credential plugin or a name look-up that hangs must not keep the process.

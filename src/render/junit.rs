@@ -158,7 +158,7 @@ fn full(finding: &Finding, around: Surroundings<'_>) -> String {
     if let Some(fix) = &finding.fix {
         let _ = write!(text, "\nfix: {fix}");
     }
-    if let Some(paste) = &finding.paste {
+    if let Some(paste) = &finding.rare.paste {
         let _ = write!(text, "\npaste:\n{paste}");
     }
     text

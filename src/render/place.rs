@@ -153,10 +153,12 @@ pub(super) mod tests {
     pub(in crate::render) fn hostile() -> crate::report::Report {
         use crate::checks::testing::{GPU, env, graph, lines, report};
         use crate::report::{InputError, Note};
+        use std::sync::Arc;
         let mut report = report(&graph(&lines(&[GPU, &env(&[("UCX_TLS", "tcp")])])));
         let text = || HOSTILE.to_owned();
         for f in &mut report.checks {
-            (f.name, f.detail, f.target.name) = (text(), text(), text());
+            (f.name, f.detail) = (text().into(), text());
+            Arc::make_mut(&mut f.target).name = text();
             f.fix = Some(text());
             for e in &mut f.evidence {
                 (e.excerpt, e.path) = (text(), Some(text()));

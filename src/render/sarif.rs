@@ -124,7 +124,7 @@ fn result(
     if let Some(fix) = &finding.fix {
         message.push_str(&format!("\nFix: {fix}"));
     }
-    if let Some(paste) = &finding.paste {
+    if let Some(paste) = &finding.rare.paste {
         message.push_str(&format!("\nPaste:\n{paste}"));
     }
     let mut located = finding

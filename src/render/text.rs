@@ -478,7 +478,7 @@ fn not_seen(skipped: &[&Finding]) -> String {
     if !lacking.is_empty() {
         // The output that answers most of them first.
         let mut inputs: Vec<(&str, usize)> = Vec::new();
-        for name in lacking.iter().filter_map(|f| f.inputs.first()) {
+        for name in lacking.iter().filter_map(|f| f.rare.inputs.first()) {
             match inputs.iter_mut().find(|(known, _)| known == name) {
                 Some((_, count)) => *count += 1,
                 None => inputs.push((name, 1)),

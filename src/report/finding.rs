@@ -3,6 +3,9 @@
 use super::{KvPath, LeftOut, SkipReason, Status};
 use crate::target::Target;
 use serde::Serialize;
+use std::borrow::Cow;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 
 /// Where evidence was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
@@ -37,6 +40,8 @@ pub struct Evidence {
     pub excerpt: String,
 }
 
+// A report of a thousand containers holds fifty thousand of them, so what few have is kept apart, and what many share is
+// shared.
 /// One answer of one check about one target.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -44,13 +49,15 @@ pub struct Finding {
     /// Stable id of the check.
     pub id: &'static str,
     /// Name of the check, or a more exact one (`env:UCX_TLS`).
-    pub name: String,
+    pub name: Cow<'static, str>,
     /// How bad it is.
     pub status: Status,
     /// What was seen and what was needed.
     pub detail: String,
     /// The object it is about.
-    pub target: Target,
+    #[serde(serialize_with = "shared")]
+    #[cfg_attr(test, schemars(with = "Target"))]
+    pub target: Arc<Target>,
     /// Its part in trust.
     pub kv_path: KvPath,
     /// What it rests on.
@@ -61,28 +68,66 @@ pub struct Finding {
     pub reason: Option<SkipReason>,
     /// What it was before somebody left it out.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub left_out: Option<LeftOut>,
-    /// Lines to paste, shown in `fix_first`.
-    #[serde(skip)]
-    pub paste: Option<String>,
+    pub left_out: Option<Box<LeftOut>>,
     /// Ids or names of findings on the same object that follow from this one when it is at least as bad.
     #[serde(skip)]
     pub causes: &'static [&'static str],
     /// Position of the check in the table.
     #[serde(skip)]
     pub order: usize,
-    /// The finding in a few words, for the verdict.
+    /// What only some findings have.
     #[serde(skip)]
+    pub rare: Rare,
+}
+
+/// What only some findings have: nothing is allocated for the others.
+#[derive(Debug, Clone, Default)]
+pub struct Rare(Option<Box<Parts>>);
+
+/// The parts of [`Rare`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Parts {
+    /// Lines to paste, shown in `fix_first`.
+    pub paste: Option<String>,
+    /// The finding in a few words, for the verdict.
     pub headline: String,
     /// Tuning rather than a path.
-    #[serde(skip)]
     pub minor: bool,
     /// Names of findings on the same object that it stands beneath.
-    #[serde(skip)]
     pub follows: Vec<String>,
     /// Pasted outputs that would answer what was skipped.
-    #[serde(skip)]
     pub inputs: Vec<&'static str>,
+}
+
+impl From<Parts> for Rare {
+    fn from(parts: Parts) -> Self {
+        Self((parts != Parts::default()).then(|| Box::new(parts)))
+    }
+}
+
+impl Deref for Rare {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        const NONE: &Parts = &Parts {
+            paste: None,
+            headline: String::new(),
+            minor: false,
+            follows: Vec::new(),
+            inputs: Vec::new(),
+        };
+        self.0.as_deref().unwrap_or(NONE)
+    }
+}
+
+impl DerefMut for Rare {
+    fn deref_mut(&mut self) -> &mut Parts {
+        self.0.get_or_insert_default()
+    }
+}
+
+fn shared<T: Serialize, S: serde::Serializer>(value: &Arc<T>, to: S) -> Result<S::Ok, S::Error> {
+    T::serialize(value, to)
 }
 
 /// A finding that follows from another one.

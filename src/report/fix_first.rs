@@ -14,7 +14,7 @@ pub(super) fn fix_first(checks: &[Finding]) -> Vec<Fix> {
         (
             std::cmp::Reverse(f.status),
             f.kv_path == KvPath::Off,
-            f.minor,
+            f.rare.minor,
             f.order,
         )
     });
@@ -25,29 +25,29 @@ pub(super) fn fix_first(checks: &[Finding]) -> Vec<Fix> {
     let mut entries: BTreeMap<Which<'_>, usize> = BTreeMap::new();
     let mut taken: BTreeSet<(usize, &Target)> = BTreeSet::new();
     for f in open.iter().copied().filter(|f| causes.of(f).is_none()) {
-        let key = (f.target.ordinal, f.id, f.name.as_str(), shape(f));
+        let key = (f.target.ordinal, f.id, &*f.name, shape(f));
         if let Some(&at) = index.get(&key)
-            && taken.insert((at, &f.target))
+            && taken.insert((at, &*f.target))
         {
             entries.insert(which(f), at);
-            fixes[at].also.push(f.target.clone());
+            fixes[at].also.push((*f.target).clone());
             continue;
         }
-        taken.insert((fixes.len(), &f.target));
+        taken.insert((fixes.len(), &*f.target));
         entries.insert(which(f), fixes.len());
         index.insert(key, fixes.len());
         fixes.push(Fix {
             id: f.id,
-            name: f.name.clone(),
+            name: f.name.to_string(),
             status: f.status,
-            target: f.target.clone(),
+            target: (*f.target).clone(),
             also: Vec::new(),
             detail: f.detail.clone(),
             fix: f.fix.clone(),
-            paste: f.paste.clone(),
+            paste: f.rare.paste.clone(),
             consequences: Vec::new(),
             evidence: f.evidence.clone(),
-            headline: f.headline.clone(),
+            headline: f.rare.headline.clone(),
         });
     }
     for f in open.iter().copied() {
@@ -61,14 +61,14 @@ pub(super) fn fix_first(checks: &[Finding]) -> Vec<Fix> {
             let fix = &mut fixes[at];
             // The lines to paste often belong to the manifest side of a cause that was seen on machines.
             let seen = matches!(fix.target.kind, TargetKind::Pod | TargetKind::Workload);
-            if seen && fix.paste.is_none() && f.paste.is_some() {
-                fix.paste.clone_from(&f.paste);
+            if seen && fix.paste.is_none() && f.rare.paste.is_some() {
+                fix.paste.clone_from(&f.rare.paste);
                 fix.evidence.extend(f.evidence.iter().take(1).cloned());
             }
             fix.consequences.push(Consequence {
                 id: f.id,
-                name: f.name.clone(),
-                target: f.target.clone(),
+                name: f.name.to_string(),
+                target: (*f.target).clone(),
                 detail: f.detail.clone(),
             });
         }
@@ -137,7 +137,7 @@ impl<'a> Causes<'a> {
     fn among(open: &[&'a Finding]) -> Self {
         let mut first: BTreeMap<_, Vec<(usize, &Finding)>> = BTreeMap::new();
         for (at, cause) in open.iter().copied().enumerate() {
-            let target = &cause.target;
+            let target = &*cause.target;
             let number = target.ordinal;
             let mut meetings = vec![Meeting::Object(target)];
             if number > 0 {
@@ -169,7 +169,7 @@ impl<'a> Causes<'a> {
 
     /// The first finding that is at least as bad, of another check, and explains this one.
     fn of(&self, f: &'a Finding) -> Option<&'a Finding> {
-        let target = &f.target;
+        let target = &*f.target;
         let number = target.ordinal;
         let mut meetings = vec![Meeting::Object(target)];
         if number > 0 {
@@ -189,7 +189,7 @@ impl<'a> Causes<'a> {
             }
         }
         let declared = [Tie::Declares(f.id), Tie::Declares(&f.name)];
-        let follows = f.follows.iter().map(|name| Tie::Follows(name));
+        let follows = f.rare.follows.iter().map(|name| Tie::Follows(name));
         declared
             .into_iter()
             .chain(follows)

@@ -14,23 +14,32 @@ fn worker(ordinal: usize, role: &str) -> Target {
 fn finding(id: &'static str, status: Status, target: Target) -> Finding {
     Finding {
         id,
-        name: id.to_lowercase(),
+        name: id.to_lowercase().into(),
         status,
         detail: format!("what {id} saw"),
-        target,
+        target: target.into(),
         kv_path: REQUIRED,
         evidence: vec![],
         fix: None,
         reason: (status == Status::Skipped).then_some(SkipReason::Unresolved),
         left_out: None,
-        paste: None,
         causes: &[],
         order: 0,
-        headline: "something is wrong".to_owned(),
-        minor: false,
-        follows: Vec::new(),
-        inputs: Vec::new(),
+        rare: Parts {
+            headline: "something is wrong".to_owned(),
+            ..Parts::default()
+        }
+        .into(),
     }
+}
+
+fn following(name: &str) -> Rare {
+    let follows = vec![name.to_owned()];
+    Parts {
+        follows,
+        ..Parts::default()
+    }
+    .into()
 }
 
 fn on(kv_path: KvPath, status: Status) -> Finding {
@@ -263,7 +272,11 @@ fn a_chain_ends_at_its_first_cause() {
     };
     let second = Finding {
         causes: &["C"],
-        paste: Some("lines".into()),
+        rare: Parts {
+            paste: Some("lines".into()),
+            ..Parts::default()
+        }
+        .into(),
         ..finding("B", Status::Fail, p())
     };
     let third = finding("C", Status::Warn, p());
@@ -288,7 +301,7 @@ fn one_fault_that_pods_tell_with_their_own_numbers_is_one_entry() {
         ..finding("A", Status::Fail, target)
     };
     let follower = Finding {
-        follows: vec!["a".to_owned()],
+        rare: following("a"),
         ..finding("B", Status::Warn, pod("d-1"))
     };
     let found = fixes(vec![
@@ -569,7 +582,7 @@ fn one_replica_explains_nothing_of_another_and_all_of_its_own_transfers() {
         ..fail("A", placed("decode-0", "decode"))
     };
     let slow = |initiator: &str| Finding {
-        follows: vec![KV_PATH.to_owned()],
+        rare: following(KV_PATH),
         kv_path: KvPath::Required,
         detail: initiator.to_owned(),
         ..fail("X", pair(initiator))

@@ -87,9 +87,9 @@ fn without(whole: &Bundle, pod: usize, ids: &[&str], reason: SkipReason) -> Bund
     for id in ids {
         let detail = "taken away".to_owned();
         let missing = Answer::Missing { reason, detail };
-        bundle.snapshots[pod]
-            .answers
-            .insert((*id).to_owned(), missing);
+        bundle.snapshots[pod].edit(|snapshot| {
+            snapshot.answers.insert((*id).to_owned(), missing);
+        });
     }
     bundle
 }
@@ -99,7 +99,7 @@ async fn hold(fabric: Fabric) {
     let report = judged(whole.clone());
     assert_eq!(report.trust, Trust::Trusted, "{}", report.verdict);
     let pods = whole.snapshots.len();
-    let answers = &whole.snapshots[0].answers;
+    let answers = &whole.snapshots[0].open().answers;
     let ids = answers
         .iter()
         .filter(|(_, answer)| matches!(answer, Answer::Text(_)))
@@ -186,7 +186,7 @@ async fn every_pair_must_be_proven_each_once() {
     // A worker more is four pairs and two more.
     let mut bundle = whole.clone();
     let mut more = bundle.snapshots[0].clone();
-    more.place.pod = "g-decode-2".to_owned();
+    more.place_mut().pod = "g-decode-2".to_owned();
     bundle.snapshots.push(more);
     assert_eq!(judged(bundle).trust, Trust::Unproven);
 }

@@ -3,8 +3,8 @@
 use dynamo_interconnect_check::report::{
     Change, ChangeKind, Changes, DomainReport, EnvironmentReport, Evidence, EvidenceSource, Fast,
     Finding, Fingerprint, HostReport, InputError, KvBudget, KvPath, LaneTime, LayerReport,
-    NodeReport, NodesReport, Note, PairReport, Pairs, PortPrint, Report, SkipReason, SourceRef,
-    Status, Trust, VariableReport, WorkerReport, WorkloadReport,
+    NodeReport, NodesReport, Note, PairReport, Pairs, Parts, PortPrint, Report, SkipReason,
+    SourceRef, Status, Trust, VariableReport, WorkerReport, WorkloadReport,
 };
 use dynamo_interconnect_check::snapshot::{Place, PlaceKind};
 use dynamo_interconnect_check::target::Target;
@@ -29,21 +29,21 @@ pub fn pod(name: &str, role: &str) -> Target {
 pub fn finding(name: &str, status: Status, target: Target, detail: &str) -> Finding {
     Finding {
         id: "X001",
-        name: name.to_owned(),
+        name: name.to_owned().into(),
         status,
         detail: detail.to_owned(),
-        target,
+        target: target.into(),
         kv_path: KvPath::Required,
         evidence: vec![],
         fix: None,
         reason: (status == Status::Skipped).then_some(SkipReason::Denied),
-        paste: None,
         causes: &[],
         order: 1,
-        headline: detail.to_owned(),
-        minor: false,
-        follows: vec![],
-        inputs: vec![],
+        rare: Parts {
+            headline: detail.to_owned(),
+            ..Parts::default()
+        }
+        .into(),
         left_out: None,
     }
 }
@@ -197,7 +197,8 @@ pub fn hostile_everywhere() -> (Report, usize) {
     let mut checks = vec![];
     for status in [Status::Fail, Status::Warn, Status::Skipped, Status::Ok] {
         let mut f = finding(&bad(), status, pod(&left, "prefill"), &bad());
-        (f.fix, f.paste, f.headline) = (Some(bad()), Some(bad()), bad());
+        f.fix = Some(bad());
+        (f.rare.paste, f.rare.headline) = (Some(bad()), bad());
         f.evidence = vec![
             Evidence {
                 source: EvidenceSource::Manifest,
@@ -220,7 +221,7 @@ pub fn hostile_everywhere() -> (Report, usize) {
     }
     let mut follows = finding(&bad(), Status::Fail, pod(&left, "prefill"), &bad());
     follows.id = "X002";
-    follows.follows = vec![checks[0].name.clone()];
+    follows.rare.follows = vec![checks[0].name.to_string()];
     checks.push(follows);
     let errors = vec![InputError {
         object: bad(),

@@ -457,7 +457,7 @@ fn headlines_say_what_was_found() {
     let complaint = findings.iter().find(|f| f.id == "UCX004").unwrap();
     assert_eq!(complaint.status, Status::Fail);
     assert_eq!(
-        complaint.headline,
+        complaint.rare.headline,
         "a transfer of UCX failed (Local protection)"
     );
 }

@@ -1,6 +1,6 @@
 //! Transfers between containers over the Kubernetes API.
 
-use super::{Arguments, Collected, HowArguments, Moved, PairFacts, Snapshot, learn, one_pair};
+use super::{Arguments, Collected, HowArguments, Moved, PairFacts, learn, one_pair};
 use crate::catalogue;
 use crate::cli::node::stop_on_interrupt;
 use crate::cli::progress::Bar;
@@ -11,6 +11,7 @@ use crate::collect;
 use crate::collect::pods::Wanted;
 use crate::probe::pod_exec::ExecTarget;
 use crate::report::{InputError, Note};
+use crate::snapshot::{Folded, Place};
 use crate::transfer::plan::{Pair, Plan};
 use crate::transfer::pod::Pod;
 use crate::transfer::rounds::{Outcome, Progress};
@@ -211,15 +212,15 @@ pub(in crate::cli) struct Moves<'a> {
 pub(in crate::cli) async fn moved(
     moves: &Moves<'_>,
     cluster: &Cluster,
-    snapshots: &mut [Snapshot],
+    snapshots: &mut [Folded],
     sides: &Sides,
 ) -> ((Vec<PairFacts>, usize), Vec<InputError>) {
     let Moves { end, stop, .. } = *moves;
     let mut errors = Vec::new();
-    let ends: Arc<Vec<(Pod, Snapshot)>> = Arc::new(
+    let ends: Arc<Vec<(Pod, Folded)>> = Arc::new(
         snapshots
             .iter()
-            .map(|s| (place(cluster, s), s.clone()))
+            .map(|s| (place(cluster, s.place()), s.clone()))
             .collect(),
     );
     let go_on = || !stop.is_asked() && Instant::now() < end;
@@ -237,16 +238,17 @@ pub(in crate::cli) async fn moved(
         if !go_on() {
             return ((Vec::new(), 1), errors);
         }
-        let made = one_pair(&choice, (a, x), (b, y), halt(stop.clone())).await;
+        let (x, y) = (x.open(), y.open());
+        let made = one_pair(&choice, (a, &x), (b, &y), halt(stop.clone())).await;
         for (end, software) in [*target, *initiator].into_iter().zip(made.software) {
-            learn(&mut snapshots[end], software);
+            snapshots[end].edit(|snapshot| learn(snapshot, software));
         }
         return ((vec![made.facts], 1), errors);
     }
     let names = |side: &[usize]| {
         side.iter()
             .map(|i| {
-                let place = &snapshots[*i].place;
+                let place = snapshots[*i].place();
                 format!(
                     "{}/{}",
                     place.namespace.as_deref().unwrap_or_default(),
@@ -277,7 +279,8 @@ pub(in crate::cli) async fn moved(
         let (target, initiator) = (targets[pair.prefill], initiators[pair.decode]);
         async move {
             let ((a, x), (b, y)) = (&ends[target], &ends[initiator]);
-            one_pair(&choice, (a, x), (b, y), halt).await
+            let (x, y) = (x.open(), y.open());
+            one_pair(&choice, (a, &x), (b, &y), halt).await
         }
     };
     let parallel = moves.parallel;
@@ -290,14 +293,15 @@ pub(in crate::cli) async fn moved(
         match outcome {
             Outcome::Done(made) => {
                 for (end, software) in [target, initiator].into_iter().zip(made.software) {
-                    learn(&mut snapshots[end], software);
+                    snapshots[end].edit(|snapshot| learn(snapshot, software));
                 }
                 facts.push(made.facts);
             }
             Outcome::Broken(why) => errors.push(InputError {
                 object: format!(
                     "transfer {} -> {}",
-                    snapshots[initiator].place.pod, snapshots[target].place.pod
+                    snapshots[initiator].place().pod,
+                    snapshots[target].place().pod
                 ),
                 message: format!(
                     "a defect of this tool ended it: {}",
@@ -309,8 +313,7 @@ pub(in crate::cli) async fn moved(
     ((facts, plan.of), errors)
 }
 
-fn place(cluster: &Cluster, snapshot: &Snapshot) -> Pod {
-    let place = &snapshot.place;
+fn place(cluster: &Cluster, place: &Place) -> Pod {
     let at = ExecTarget {
         namespace: place.namespace.clone().unwrap_or_default(),
         pod: place.pod.clone(),

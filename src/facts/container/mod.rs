@@ -18,7 +18,8 @@ pub mod software;
 
 pub use answers::Seen;
 
-use crate::observed::Observed;
+use crate::observed::{Observed, Skip};
+use crate::report::SkipReason;
 use crate::snapshot::Snapshot;
 use std::collections::BTreeMap;
 
@@ -56,6 +57,34 @@ impl Facts {
             logs: logs::Logs::read(snapshot),
             pod: pod::read(snapshot),
         }
+    }
+
+    /// What is needed to hold a container against the others of its deployment. Counters, logs, the machine, and how GPUs are
+    /// joined within it say nothing about another container, and are let go: of a thousand, all is not held side by side.
+    pub fn beside_others(mut self) -> Self {
+        fn let_go<T>(fact: &mut Observed<T>) {
+            let why = "let go (a defect)";
+            *fact = Observed::Missing(Skip::new(SkipReason::NotCollected, why));
+        }
+        let_go(&mut self.rdma.counters);
+        let_go(&mut self.network.interfaces);
+        let_go(&mut self.host.kernel);
+        let_go(&mut self.host.cpu);
+        let_go(&mut self.host.machine);
+        let_go(&mut self.host.modules);
+        let_go(&mut self.host.module_versions);
+        let_go(&mut self.host.memory_peers);
+        let_go(&mut self.host.iommu_words);
+        let_go(&mut self.host.iommu_units);
+        let_go(&mut self.gpu.parameters);
+        let_go(&mut self.gpu.topology);
+        let_go(&mut self.gpu.nvlink);
+        let_go(&mut self.gpu.places);
+        let_go(&mut self.logs.nccl);
+        let_go(&mut self.logs.ucx);
+        let_go(&mut self.logs.ucx_tool);
+        let_go(&mut self.logs.kernel);
+        self
     }
 
     /// What the API says of the pod alone, without reading the rest.

@@ -68,7 +68,7 @@ fn rows<'a>(of: &[&'a Finding], with_workload: bool) -> Vec<Row<'a>> {
     let mut rows: Vec<Row<'_>> = Vec::new();
     let mut index: HashMap<(&str, &str, &str, Option<SkipReason>), usize> = HashMap::new();
     for f in of {
-        let key = (f.id, f.name.as_str(), f.detail.as_str(), f.reason);
+        let key = (f.id, &*f.name, f.detail.as_str(), f.reason);
         let at = *index.entry(key).or_insert_with(|| {
             rows.push(Row {
                 first: f,
