@@ -22,9 +22,10 @@ mkdir -p "$tree/man" "$tree/completions" "$out"
 install -m 755 "$binary" "$tree/$name"
 install -m 644 "$root/LICENSE" "$root/README.md" "$root/CHANGELOG.md" "$tree"
 "$binary" man "$tree/man"
-for shell in bash zsh fish; do
-    "$binary" completions "$shell" >"$tree/completions/$name.$shell"
-done
+# As each shell looks for them.
+"$binary" completions bash >"$tree/completions/$name.bash"
+"$binary" completions zsh >"$tree/completions/_$name"
+"$binary" completions fish >"$tree/completions/$name.fish"
 # The same bytes for the same binary: who builds it again can compare.
 tar --sort=name --mtime='UTC 1970-01-01' --owner=0 --group=0 --numeric-owner --mode=go-w -C "$tree" -c . |
     gzip -n >"$out/$name-v$version-$target.tar.gz"

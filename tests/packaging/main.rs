@@ -8,11 +8,19 @@
 #[path = "../support/skip.rs"]
 mod skip;
 
+mod action;
+mod release;
 mod shell;
 
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_dynamo-interconnect-check");
+
+/// A file of the repository.
+fn file(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
 
 fn stdout(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
