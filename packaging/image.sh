@@ -16,7 +16,7 @@ missing() {
     exit 1
 }
 command -v buildah >/dev/null || missing "buildah is not here: install it (Debian, Ubuntu, Fedora: package buildah)"
-[ -x "$binary" ] || missing "$binary is no program: build one (CONTRIBUTING.md, \"Packages\")"
+[ -x "$binary" ] || missing "$binary is no program: build one (docs/install.md)"
 [ -s "$bundle" ] || missing "there are no root certificates in $bundle: install ca-certificates, or name a bundle in CA_BUNDLE"
 # ldd lists the libraries of a dynamic binary; of a static one it fails, or says that it is one.
 if ldd "$binary" 2>/dev/null | grep -q '=>'; then
