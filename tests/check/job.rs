@@ -163,3 +163,22 @@ fn the_job_runs_under_the_restricted_profile() {
     let image = container["image"].as_str().unwrap();
     assert!(image.ends_with(concat!(":", env!("CARGO_PKG_VERSION"))));
 }
+
+/// A field that the API does not know would be dropped by a lenient server, and refused by a strict one.
+#[test]
+fn every_field_of_the_file_is_one_of_the_api() {
+    fn known<T: serde::de::DeserializeOwned + serde::Serialize>(kind: &str) {
+        let mut written = document(kind);
+        let read: T = serde_json::from_value(written.clone()).unwrap();
+        let again = serde_json::to_value(read).unwrap();
+        // The types know their own version and kind.
+        let all = written.as_object_mut().unwrap();
+        all.retain(|key, _| again.get(key).is_some() || (key != "apiVersion" && key != "kind"));
+        assert_eq!(again, written, "{kind}");
+    }
+    use k8s_openapi::api::{batch::v1::Job, core::v1::ServiceAccount, rbac::v1};
+    known::<ServiceAccount>("ServiceAccount");
+    known::<v1::Role>("Role");
+    known::<v1::RoleBinding>("RoleBinding");
+    known::<Job>("Job");
+}
