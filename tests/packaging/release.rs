@@ -136,7 +136,7 @@ fn the_krew_manifest_installs_what_was_packed() {
     assert_eq!(spec["version"], format!("v{VERSION}"));
     assert_eq!(spec["homepage"], REPOSITORY);
     let short = spec["shortDescription"].as_str().unwrap();
-    assert!(short.len() <= 60 && !short.ends_with('.'), "{short}");
+    assert!(short.len() <= 50 && !short.ends_with('.'), "{short}");
     let platforms = spec["platforms"].as_array().unwrap();
     assert_eq!(platforms.len(), PLATFORMS.len());
     for (platform, (arch, target)) in platforms.iter().zip(PLATFORMS) {
