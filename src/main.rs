@@ -1,12 +1,11 @@
 //! The command line: parse, call the library, map to an exit code.
 
-use clap::Parser;
 use dynamo_interconnect_check::cli::Cli;
 use dynamo_interconnect_check::report::ExitCode;
 use std::io::Write;
 
 fn main() -> std::process::ExitCode {
-    let code = Cli::parse().run().unwrap_or_else(|error| {
+    let code = Cli::of_process().run().unwrap_or_else(|error| {
         // The one place that prints an error chain. A broken stderr leaves nothing to be done.
         let _ = writeln!(anstream::stderr(), "error: {error:#}");
         ExitCode::CouldNotRun

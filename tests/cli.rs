@@ -77,7 +77,8 @@ fn console_blocks_of_the_documentation_are_true() {
     trycmd::TestCases::new()
         .case("README.md")
         .case("docs/formats.md")
-        .case("docs/guide/*.md")
+        .case("docs/guides/*.md")
+        .case("README.zh-CN.md")
         .case("tests/cmd/*.md");
 }
 

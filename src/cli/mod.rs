@@ -4,6 +4,7 @@ mod check;
 mod demo;
 mod env;
 mod explain;
+mod install;
 mod interrupt;
 #[cfg(feature = "mcp")]
 mod mcp;
@@ -48,6 +49,10 @@ enum Command {
     Mcp(mcp::Arguments),
     /// Replay a recorded deployment that is built into this binary, and show the whole report.
     Demo(demo::Arguments),
+    /// Print completions for a shell, for its start file or its directory of completions.
+    Completions(install::CompletionArguments),
+    /// Print the manual page (roff), or write those of all commands into a directory.
+    Man(install::ManArguments),
 }
 
 /// How a report is shown.
@@ -125,6 +130,8 @@ impl Cli {
             #[cfg(feature = "mcp")]
             Command::Mcp(arguments) => arguments.run(),
             Command::Demo(arguments) => arguments.run(),
+            Command::Completions(arguments) => arguments.run(),
+            Command::Man(arguments) => arguments.run(),
         }
     }
 }

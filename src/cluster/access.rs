@@ -220,7 +220,8 @@ pub fn rbac_yaml() -> String {
     out
 }
 
-fn role(kind: &str, name: &str, needs: &[Need]) -> String {
+/// A Role or ClusterRole that grants these, each with its reason.
+pub(super) fn role(kind: &str, name: &str, needs: &[Need]) -> String {
     let mut out = format!(
         "apiVersion: rbac.authorization.k8s.io/v1\nkind: {kind}\nmetadata:\n  name: {name}\nrules:\n"
     );

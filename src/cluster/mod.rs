@@ -5,6 +5,8 @@ pub mod access;
 pub mod call;
 pub mod connect;
 pub mod deployment;
+#[cfg(test)]
+mod job;
 pub mod kubeconfig;
 pub mod nodes;
 pub mod pods;

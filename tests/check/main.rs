@@ -24,6 +24,7 @@ mod environment;
 mod faults;
 mod fleet;
 mod healthy;
+mod job;
 mod nodes;
 mod rack;
 mod scenarios;

@@ -51,7 +51,7 @@ fn worker(name: &str, role: &str, root: &Path, log: &str) -> FakePod {
 }
 
 /// Two prefill and two decode workers; the transfers of the last go over the lane of this log.
-async fn fleet(
+pub async fn fleet(
     log: &str,
     change: impl Fn(FakePod, &Path) -> FakePod,
 ) -> (FakeCluster, Vec<TempDir>) {
