@@ -285,7 +285,7 @@ pub fn evaluate(command: &'static str, mut bundle: Bundle, beside: Beside) -> Re
     });
     notes.extend(unread.chain(described.running.notes.iter().cloned()));
     let transfers = made.iter().map(PairFacts::report).collect();
-    let pairs = Pairs::between(transfers, &checks::pairs_of(&subject));
+    let pairs = Pairs::between(transfers, &checks::sides_of(&subject));
     let mut report = selection.roll_up(command, workloads, findings, errors, notes, pairs);
     report.environment = environment;
     report.fingerprint = fingerprint;

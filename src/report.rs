@@ -144,18 +144,26 @@ impl Pairs {
         Self { made, of, left }
     }
 
-    /// These transfers, where these pairs are in question.
-    pub fn between(made: Vec<PairReport>, asked: &[(&str, &str)]) -> Self {
-        let mut left: BTreeSet<_> = asked.iter().map(|(one, other)| ends(one, other)).collect();
-        for pair in &made {
-            left.remove(&ends(&pair.initiator, &pair.target));
-        }
-        let left = left.len();
-        Self {
-            made,
-            of: asked.len(),
-            left,
-        }
+    /// These transfers, where every pair of one side with the other is in question. A thousand workers have a quarter of a
+    /// million of them, so they are counted and not listed.
+    pub fn between(made: Vec<PairReport>, sides: &[Vec<&str>; 2]) -> Self {
+        let [from, to] = sides
+            .each_ref()
+            .map(|side| side.iter().copied().collect::<BTreeSet<_>>());
+        // One that stands on both sides would make the same pair twice.
+        let both = from.intersection(&to).count();
+        let in_question = |[one, other]: &[&str; 2]| {
+            from.contains(one) && to.contains(other) || from.contains(other) && to.contains(one)
+        };
+        let tried: BTreeSet<_> = made
+            .iter()
+            .map(|pair| ends(&pair.initiator, &pair.target))
+            .filter(in_question)
+            .collect();
+        let different = from.len() * to.len() - both * both.saturating_sub(1) / 2;
+        let left = different - tried.len();
+        let of = sides[0].len() * sides[1].len();
+        Self { made, of, left }
     }
 
     /// The lane of every pair in question was shown, and there is one.

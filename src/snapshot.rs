@@ -373,7 +373,7 @@ pub fn evidence<'a>(ask: &Ask, lines: impl IntoIterator<Item = &'a str>) -> Evid
         .map(|l| sanitise::line(l, EXCERPT))
         .collect::<Vec<_>>()
         .join("\n");
-    let ask = Some(ask.shown_as.to_owned());
+    let ask = Some(ask.shown_as.into());
     Evidence {
         source: EvidenceSource::Snapshot,
         path: None,

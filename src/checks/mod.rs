@@ -23,7 +23,7 @@ use crate::source::Spot;
 use crate::target::{Target, TargetKind};
 use declare::{About, Check, Draft, Outcome, Run};
 pub use scope::{
-    Container, DeploymentScope, WorkerScope, WorkloadScope, container_place, pod_place,
+    Container, DeploymentScope, WorkerScope, WorkloadScope, container_place, kv_ends, pod_place,
 };
 use std::sync::Arc;
 
@@ -226,16 +226,19 @@ pub fn run_and_hear(subject: &Subject<'_>, mut each: impl FnMut(&Container<'_>))
     } = subject;
     let mut findings = Vec::new();
     let input = Arc::new(Target::input(inventory.inputs.join(" ")));
-    let mut containers = Vec::new();
-    for folded in *snapshots {
+    if let (Some(whole), Some(workload)) = (deployment, inventory.workloads.first()) {
+        findings.extend(judge_together(subject, whole, workload));
+    }
+    let before = findings.len();
+    for (at, folded) in snapshots.iter().enumerate() {
         let snapshot = folded.open();
         let container = Container::parse(&snapshot);
         let target = Arc::new(container_target(inventory, folded.place()));
         judge(&target, &container, &mut findings);
         each(&container);
-        // Only who looks at all of them together needs them any longer.
-        if deployment.is_some() {
-            containers.push(container.beside_others(folded));
+        if at == 0 {
+            // Most have as many as the first.
+            findings.reserve_exact((findings.len() - before) * snapshots.len());
         }
     }
     let mut record = |check: &'static Check,
@@ -286,25 +289,8 @@ pub fn run_and_hear(subject: &Subject<'_>, mut each: impl FnMut(&Container<'_>))
                     record(check, order, &Arc::new(target), None, run(pair));
                 }
             }
-            Run::Deployment(run) => {
-                if let (Some(whole), Some(workload)) = (deployment, inventory.workloads.first()) {
-                    let scope = DeploymentScope {
-                        workload,
-                        written: whole.written,
-                        record: whole.record,
-                        budget: whole.budget,
-                        containers: containers.iter().collect(),
-                    };
-                    record(
-                        check,
-                        order,
-                        &Arc::new(workload_target(inventory, 0)),
-                        None,
-                        run(&scope),
-                    );
-                }
-            }
-            Run::Container(_) => {}
+            // Done above.
+            Run::Container(_) | Run::Deployment(_) => {}
         }
     }
     if deployment.is_some() {
@@ -314,33 +300,36 @@ pub fn run_and_hear(subject: &Subject<'_>, mut each: impl FnMut(&Container<'_>))
     findings
 }
 
-/// The pairs of a prefill and a decode worker that the deployment has, by their pods.
-pub fn pairs_of<'a>(subject: &Subject<'a>) -> Vec<(&'a str, &'a str)> {
-    let of = |roles: &[&str]| -> Vec<&'a str> {
-        let role = |s: &&Folded| {
-            s.place()
-                .role
-                .as_deref()
-                .is_some_and(|r| roles.contains(&r))
-        };
-        let all = subject.snapshots.iter().filter(role);
-        all.map(|s| s.place().pod.as_str()).collect()
+/// Runs the checks that look at all containers together. What they need of each is let go at their end, and read again when
+/// the container itself is judged: of a thousand, it and all that is found are not held side by side.
+fn judge_together(subject: &Subject<'_>, whole: &Whole<'_>, workload: &Workload) -> Vec<Finding> {
+    let snapshots = subject.snapshots.iter();
+    let containers: Vec<Container<'_>> = snapshots
+        .map(|folded| Container::parse(&folded.open()).beside_others(folded))
+        .collect();
+    let scope = DeploymentScope {
+        workload,
+        written: whole.written,
+        record: whole.record,
+        budget: whole.budget,
+        containers: containers.iter().collect(),
     };
-    let cross = |from: &[&str], to: &[&str]| {
-        let to = of(to);
-        let pairs = of(from).into_iter();
-        pairs
-            .flat_map(|one| {
-                to.iter()
-                    .map(move |other| (one, *other))
-                    .collect::<Vec<_>>()
-            })
-            .collect::<Vec<_>>()
-    };
-    match cross(&["prefill"], &["decode"]) {
-        none if none.is_empty() => cross(&["encode"], &["pd", "decode", "agg"]),
-        pairs => pairs,
+    let target = Arc::new(workload_target(subject.inventory, 0));
+    let mut findings = Vec::new();
+    for (order, check) in ALL.iter().copied().enumerate() {
+        if let Run::Deployment(run) = check.run {
+            findings.extend(finished(check, order, &target, None, run(&scope)));
+        }
     }
+    findings
+}
+
+/// The pods that hand KV on and those that take it: each of the one and each of the other are a pair in question.
+pub fn sides_of<'a>(subject: &Subject<'a>) -> [Vec<&'a str>; 2] {
+    let places = subject.snapshots.iter().map(Folded::place);
+    let (from, to) = kv_ends(places.clone().map(|place| place.role.as_deref()));
+    let pods: Vec<&str> = places.map(|place| place.pod.as_str()).collect();
+    [from, to].map(|side| side.into_iter().map(|at| pods[at]).collect())
 }
 
 fn workload_target(inventory: &Inventory, index: usize) -> Target {

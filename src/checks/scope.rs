@@ -55,19 +55,12 @@ impl<'a> DeploymentScope<'a> {
         all.filter(move |c| c.place.role.as_deref() == Some(role.word()))
     }
 
-    /// The containers that hand KV on and those that take it, in the order of the report. Empty where one side is.
+    /// The containers that hand KV on and those that take it, in the order of the report.
     pub fn ends(&self) -> (Vec<&'a Container<'a>>, Vec<&'a Container<'a>>) {
-        let (prefill, decode): (Vec<_>, Vec<_>) = (
-            self.of(Role::Prefill).collect(),
-            self.of(Role::Decode).collect(),
-        );
-        if !prefill.is_empty() && !decode.is_empty() {
-            return (prefill, decode);
-        }
-        let encode: Vec<_> = self.of(Role::Encode).collect();
-        let takers = [Role::Pd, Role::Decode, Role::Agg];
-        let taker = takers.into_iter().flat_map(|role| self.of(role)).collect();
-        (encode, taker)
+        let roles = self.containers.iter().map(|c| c.place.role.as_deref());
+        let (from, to) = kv_ends(roles);
+        let side = |side: Vec<usize>| side.into_iter().map(|at| self.containers[at]).collect();
+        (side(from), side(to))
     }
 
     /// The node of a container, where nodes were read.
@@ -88,6 +81,28 @@ impl<'a> DeploymentScope<'a> {
             Skip::new(SkipReason::NotFound, detail)
         })
     }
+}
+
+/// Positions of the containers that hand KV on, and of those that take it, by their roles: prefill and decode where there are
+/// both, else encode and whoever takes what it encodes.
+pub fn kv_ends<'r>(
+    roles: impl Iterator<Item = Option<&'r str>> + Clone,
+) -> (Vec<usize>, Vec<usize>) {
+    let of = |wanted: &[Role]| -> Vec<usize> {
+        let is = |role: Option<&str>| wanted.iter().any(|w| Some(w.word()) == role);
+        let all = roles.clone().enumerate();
+        all.filter(|(_, role)| is(*role))
+            .map(|(at, _)| at)
+            .collect()
+    };
+    let (prefill, decode) = (of(&[Role::Prefill]), of(&[Role::Decode]));
+    if !prefill.is_empty() && !decode.is_empty() {
+        return (prefill, decode);
+    }
+    (
+        of(&[Role::Encode]),
+        of(&[Role::Pd, Role::Decode, Role::Agg]),
+    )
 }
 
 /// One container that was probed or recorded, or outputs that a person pasted.

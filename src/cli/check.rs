@@ -193,7 +193,7 @@ mod live {
     use crate::evaluate::Described;
     use crate::report::{InputError, Note, SkipReason};
     use crate::snapshot::{Answer, Deployment, Domains, Folded, Manifest, Nodes, Origin};
-    use crate::{ask, catalogue, sanitise};
+    use crate::{ask, catalogue, checks, sanitise};
     use std::time::{Duration, Instant};
 
     impl Arguments {
@@ -317,28 +317,15 @@ mod live {
             Described::read(record, None).assign(&mut collected.snapshots);
             let reached =
                 |s: &Folded| matches!(s.near().answers.get(ask::TARGET.id), Some(Answer::Text(_)));
-            let of = |roles: &[&str]| -> Vec<usize> {
-                let all = collected.snapshots.iter().enumerate();
-                all.filter(|(_, s)| reached(s))
-                    .filter(|(_, s)| {
-                        s.place()
-                            .role
-                            .as_deref()
-                            .is_some_and(|r| roles.contains(&r))
-                    })
-                    .map(|(at, _)| at)
-                    .collect()
+            let roles = collected.snapshots.iter().map(|s| {
+                let role = s.place().role.as_deref();
+                role.filter(|_| reached(s))
+            });
+            let (targets, initiators) = checks::kv_ends(roles);
+            let sides = Sides {
+                targets,
+                initiators,
             };
-            let mut sides = Sides {
-                targets: of(&["prefill"]),
-                initiators: of(&["decode"]),
-            };
-            if sides.targets.is_empty() || sides.initiators.is_empty() {
-                sides = Sides {
-                    targets: of(&["encode"]),
-                    initiators: of(&["pd", "decode", "agg"]),
-                };
-            }
             if sides.targets.is_empty() || sides.initiators.is_empty() {
                 collected.notes.push(Note {
                     object: "transfer".to_owned(),

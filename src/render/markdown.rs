@@ -111,7 +111,7 @@ fn one_fix(number: usize, fix: &Fix, around: Surroundings<'_>) -> String {
         let place = around.place(evidence);
         let place = place.map(|p| format!("{}:{}:{}", p.path, p.line, p.column));
         let place = place
-            .or_else(|| evidence.ask.clone())
+            .or_else(|| evidence.ask.as_deref().map(str::to_owned))
             .or_else(|| evidence.path.clone());
         let _ = write!(out, "{}\n\n", prose(&place.unwrap_or_default()));
         out.push_str(&block(&evidence.excerpt, ""));

@@ -35,7 +35,7 @@ pub struct Evidence {
     pub column: Option<u32>,
     /// The read that gave it, for machines and pods.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub ask: Option<String>,
+    pub ask: Option<Cow<'static, str>>,
     /// The text itself, bounded, with neighbours masked.
     pub excerpt: String,
 }

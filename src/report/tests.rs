@@ -608,3 +608,52 @@ fn one_replica_explains_nothing_of_another_and_all_of_its_own_transfers() {
         ("decode-2", "another")
     );
 }
+
+#[test]
+fn pairs_in_question_are_counted_as_a_list_of_them_would_be() {
+    let made = |initiator: &str, target: &str| PairReport {
+        initiator: initiator.to_owned(),
+        target: target.to_owned(),
+        status: Status::Ok,
+        proven: true,
+        lane: String::new(),
+        memory: String::new(),
+        write_gbytes: None,
+        read_gbytes: None,
+        of_line_rate: None,
+        steps: vec![],
+    };
+    let names = ["a", "b", "c"];
+    // Every choice of names for either side, and of transfers among them: a bit each.
+    let chosen = |bits: u32| (0..3).filter(move |n| bits >> n & 1 == 1);
+    for (from, to, tried) in
+        (0..8).flat_map(|f| (0..8).flat_map(move |t| (0..64).map(move |m| (f, t, m))))
+    {
+        let sides = [from, to].map(|bits| chosen(bits).map(|n| names[n]).collect::<Vec<_>>());
+        let all = [
+            ("a", "b"),
+            ("b", "a"),
+            ("a", "c"),
+            ("c", "b"),
+            ("a", "a"),
+            ("x", "a"),
+        ];
+        let tried = all.iter().enumerate().filter(|(n, _)| tried >> n & 1 == 1);
+        let tried: Vec<PairReport> = tried.map(|(_, (i, t))| made(i, t)).collect();
+        let mut left: BTreeSet<[&str; 2]> = BTreeSet::new();
+        for one in &sides[0] {
+            left.extend(sides[1].iter().map(|other| ends(one, other)));
+        }
+        for pair in &tried {
+            left.remove(&ends(&pair.initiator, &pair.target));
+        }
+        let (of, left) = (sides[0].len() * sides[1].len(), left.len());
+        let pairs = Pairs::between(tried, &sides);
+        assert_eq!(
+            (pairs.of, pairs.left),
+            (of, left),
+            "{sides:?} {:?}",
+            pairs.made
+        );
+    }
+}

@@ -213,7 +213,7 @@ pub fn hostile_everywhere() -> (Report, usize) {
                 path: None,
                 line: None,
                 column: None,
-                ask: Some(bad()),
+                ask: Some(bad().into()),
                 excerpt: bad(),
             },
         ];
@@ -370,7 +370,7 @@ pub fn many(each: usize) -> Report {
                     path: None,
                     line: None,
                     column: None,
-                    ask: Some("/sys/class/infiniband".to_owned()),
+                    ask: Some("/sys/class/infiniband".into()),
                     excerpt: "a line that was read\n".repeat(20),
                 }];
                 checks.push(f);

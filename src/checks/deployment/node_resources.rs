@@ -165,7 +165,7 @@ fn told(container: &Container<'_>, what: &BTreeMap<String, u64>) -> Evidence {
         path: None,
         line: None,
         column: None,
-        ask: Some(format!("status.allocatable of {node}")),
+        ask: Some(format!("status.allocatable of {node}").into()),
         excerpt: words(what),
     }
 }

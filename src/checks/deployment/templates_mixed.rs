@@ -66,7 +66,7 @@ fn seen(what: &str) -> Evidence {
         path: None,
         line: None,
         column: None,
-        ask: Some("templates of the pods".to_owned()),
+        ask: Some("templates of the pods".into()),
         excerpt: crate::sanitise::line(what, 200),
     }
 }

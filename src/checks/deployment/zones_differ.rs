@@ -73,7 +73,7 @@ fn told(left: (&Equals<'_>, &str), right: (&Equals<'_>, &str)) -> Evidence {
         path: None,
         line: None,
         column: None,
-        ask: Some("labels of the nodes".to_owned()),
+        ask: Some("labels of the nodes".into()),
         excerpt: format!("{}\n{}", line(left), line(right)),
     }
 }

@@ -67,16 +67,13 @@ fn evidence(pair: &PairFacts) -> Option<Evidence> {
         .map(|l| sanitise::line(l, 200))
         .collect::<Vec<_>>()
         .join("\n");
-    let ask = Some(format!(
-        "NIXL transfer {} -> {}",
-        pair.initiator, pair.target
-    ));
+    let ask = format!("NIXL transfer {} -> {}", pair.initiator, pair.target);
     (!excerpt.is_empty()).then_some(Evidence {
         source: EvidenceSource::Snapshot,
         path: None,
         line: None,
         column: None,
-        ask,
+        ask: Some(ask.into()),
         excerpt,
     })
 }
