@@ -17,7 +17,7 @@ use crate::facts::{
 use crate::observed::{Observed, Skip};
 use crate::report::SkipReason;
 use crate::snapshot::Snapshot;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// A port of a device, as `mlx5_0`, 1.
 pub type PortKey = (String, u32);
@@ -466,20 +466,15 @@ fn sysfs_devices(snapshot: &Snapshot) -> Observed<Seen<Vec<Device>>> {
             .map(str::trim)
             .filter(|name| !name.is_empty())
             .map(|name| (name, Reading::Text("")));
+        // Looked up for every device: not searched for each.
+        let (of_attributes, of_bus) = (by_path(attributes), by_path(bus));
         let attribute = |name: &str, file: &str| {
             let path = format!("/sys/class/infiniband/{name}/{file}");
-            attributes
-                .into_iter()
-                .flat_map(pairs)
-                .find(|(at, _)| *at == path)
-                .map(|(_, value)| value)
+            of_attributes.get(&*path).copied()
         };
         let bus_path = |name: &str| {
             let path = format!("/sys/class/infiniband/{name}/device");
-            bus.into_iter()
-                .flat_map(pairs)
-                .find(|(at, _)| *at == path)
-                .map(|(_, value)| excerpt(value))
+            of_bus.get(&*path).copied().map(excerpt)
         };
         let devices = sysfs::devices(entries.chain(links).chain(listed))
             .into_iter()
@@ -508,6 +503,15 @@ fn sysfs_devices(snapshot: &Snapshot) -> Observed<Seen<Vec<Device>>> {
         Ok(Seen::new(&ask::RDMA_PORTS, devices))
     };
     observed(read())
+}
+
+/// The values of an answer by their paths; the first of two counts.
+fn by_path(text: Option<&str>) -> HashMap<&str, &str> {
+    let mut all = HashMap::new();
+    for (path, value) in text.into_iter().flat_map(pairs) {
+        all.entry(path).or_insert(value);
+    }
+    all
 }
 
 /// `32.0 GT/s PCIe` and `16`; virtual functions read `Unknown` and 0.
