@@ -2,6 +2,7 @@
 //! roles are compared, never pods.
 
 use crate::catalogue;
+use crate::checks::words::counted;
 use crate::facts::container::Facts;
 use crate::facts::container::process::Whose;
 use crate::facts::container::rdma::state_word;
@@ -236,7 +237,8 @@ impl Comparison {
         for (unknown, when) in [(was_unknown, "in the baseline"), (now_unknown, "now")] {
             if unknown > 0 {
                 self.not_compared(&format!(
-                    "{what} of {subject}: not known of {unknown} pods {when}"
+                    "{what} of {subject}: not known of {} {when}",
+                    counted(unknown, "pod")
                 ));
             }
         }

@@ -146,8 +146,15 @@ fn relocate(findings: &mut [Finding], running: &Workload, recipe: &Workload) {
         };
         spots.insert(at(&worker.spot), &meant.spot);
         spots.insert(at(&worker.resources_spot), &meant.resources_spot);
-        if let (Some(is), Some(meant)) = (&worker.shm_spot, &meant.shm_spot) {
-            spots.insert(at(is), meant);
+        for (is, meant) in [
+            (&worker.shm_spot, &meant.shm_spot),
+            (&worker.ipc_lock_spot, &meant.ipc_lock_spot),
+            (&worker.run_as_user_spot, &meant.run_as_user_spot),
+            (&worker.infiniband_hostpath, &meant.infiniband_hostpath),
+        ] {
+            if let (Some(is), Some(meant)) = (is, meant) {
+                spots.insert(at(is), meant);
+            }
         }
         for (name, entry) in &worker.env {
             let meant = meant.env.get(name).map_or(&meant.spot, |e| &e.spot);

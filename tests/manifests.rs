@@ -124,7 +124,12 @@ fn v1alpha1_levels_resources_and_files() {
             .collect::<Vec<_>>(),
         ["rdma/ib=4"]
     );
-    assert!(decode.host_ipc && decode.ipc_lock && decode.infiniband_hostpath && !decode.privileged);
+    assert!(
+        decode.host_ipc
+            && decode.ipc_lock
+            && decode.infiniband_hostpath.is_some()
+            && !decode.privileged
+    );
     assert_eq!(
         (decode.run_as_user, decode.shm.as_deref()),
         (Some(7), Some("0"))

@@ -79,10 +79,8 @@ mod tests {
 
     fn finding(id: &str, name: &str, status: Status, target: &Target) -> Finding {
         let check = checks::find(id).unwrap();
-        let outcome = checks::declare::Draft::new(status, "said");
-        let mut finding = checks::finish(check, 0, target, None, outcome);
-        finding.name = name.to_owned();
-        finding
+        let outcome = checks::declare::Draft::new(status, "said").named(name);
+        checks::finish(check, 0, target, None, outcome)
     }
 
     fn pod(name: &str, role: &str) -> Target {

@@ -6,9 +6,11 @@
 mod answered;
 mod compare;
 pub mod declare;
+mod dependence;
 pub(crate) mod live;
 mod roce;
 pub mod scope;
+mod shm;
 #[cfg(test)]
 pub(crate) mod testing;
 pub(crate) mod words;
@@ -352,6 +354,27 @@ fn finish(
         check.id,
         check.worst
     );
+    // The verdict must not say "a or b" where the check knows which of them it is.
+    debug_assert!(
+        draft.status < Status::Warn
+            || draft.headline.is_some()
+            || draft.name.is_some()
+            || !check.problem().contains(" or "),
+        "{}: a check that knows several problems names the one that is there",
+        check.id
+    );
+    debug_assert!(
+        !words::counts_one_as_many(&draft.detail)
+            && !words::counts_one_as_many(draft.headline.as_deref().unwrap_or_default()),
+        "{}: {}",
+        check.id,
+        draft.detail
+    );
+    debug_assert!(
+        draft.paste.as_ref().is_none_or(|p| p.starts_with("# ")),
+        "{}: lines to paste are headed by where they belong",
+        check.id
+    );
     let mut evidence = draft.evidence;
     if evidence.is_empty() {
         evidence.extend(at.map(Spot::evidence));
@@ -390,7 +413,7 @@ fn finish(
         reason: draft.reason,
         left_out: None,
         paste: draft.paste,
-        causes: check.causes,
+        causes: draft.causes.unwrap_or(check.causes),
         order,
         headline: draft.headline.unwrap_or_else(|| {
             if draft.status >= Status::Warn {

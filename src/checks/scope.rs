@@ -1,5 +1,6 @@
 //! What a check sees: the facts of its scope, and the questions many checks ask of them.
 
+use super::compare::component;
 use super::declare::{Check, Draft, Outcome, Subsystem};
 use crate::checks::live;
 use crate::facts::container::Facts;
@@ -68,6 +69,21 @@ impl<'a> DeploymentScope<'a> {
         let takers = [Role::Pd, Role::Decode, Role::Agg];
         let taker = takers.into_iter().flat_map(|role| self.of(role)).collect();
         (encode, taker)
+    }
+
+    /// Lines to paste into the container of a worker that runs, headed by where that is written.
+    pub fn for_container(&self, container: &Container<'_>, lines: &str) -> String {
+        let name = component(container);
+        let own = self.written.and_then(|written| {
+            let mut workers = written.workers.iter();
+            let worker = workers.find(|w| w.name.eq_ignore_ascii_case(name))?;
+            Some(container_place(&written.api_version, worker))
+        });
+        match own {
+            Some(place) => format!("# under {place}\n{lines}"),
+            None if name.is_empty() => format!("# under the worker's container\n{lines}"),
+            None => format!("# under the container of {name}\n{lines}"),
+        }
     }
 
     /// The node of a container, where nodes were read.

@@ -214,12 +214,16 @@ pub struct Worker {
     pub unresolved_claims: Vec<String>,
     /// `IPC_LOCK` is added.
     pub ipc_lock: bool,
+    /// Where it is added, for the excerpt.
+    pub ipc_lock_spot: Option<Spot>,
     /// All added capabilities.
     pub caps_add: Vec<String>,
     /// The container is privileged.
     pub privileged: bool,
     /// `runAsUser` of the container, else of the pod.
     pub run_as_user: Option<i64>,
+    /// Where it is written, for the excerpt.
+    pub run_as_user_spot: Option<Spot>,
     /// The start script raises the limit itself (`ulimit -l unlimited`).
     pub ulimit_memlock_in_script: bool,
     /// The pod uses the host's network namespace.
@@ -234,8 +238,8 @@ pub struct Worker {
     pub shm_spot: Option<Spot>,
     /// The object is run by the Dynamo operator, which mounts its own `/dev/shm`.
     pub by_operator: bool,
-    /// The host's `/dev/infiniband` is mounted.
-    pub infiniband_hostpath: bool,
+    /// Where the host's `/dev/infiniband` is named, where it is mounted.
+    pub infiniband_hostpath: Option<Spot>,
     /// Annotation keys that attach secondary networks (`networking.gke.io/interfaces`, `k8s.v1.cni.cncf.io/networks`).
     pub net_annotations: Vec<String>,
     /// Parts of the entry that are placeholders, so that nothing is known of them: `env`, `resources` (with claims and

@@ -5,6 +5,7 @@
 use super::fleet;
 use super::{baseline, budget, environment, nodes};
 use crate::ask;
+use crate::checks::words::counted;
 use crate::observed::Skip;
 use crate::report::{
     Evidence, Finding, Fix, Report, SkipReason, Status, Trust, WorkerReport, WorkloadReport,
@@ -250,6 +251,16 @@ fn excerpt(out: &mut String, evidence: &Evidence, status: Status, width: usize) 
     } else {
         Level::WARNING
     };
+    if let (Some(object), true) = (&evidence.path, evidence.is_of_object()) {
+        hanging(out, object, "      ", "      ", width);
+        let lines = evidence.excerpt.lines();
+        let indent = |line: &str| line.len() - line.trim_start().len();
+        let least = lines.clone().map(indent).min().unwrap_or_default();
+        for line in lines {
+            quoted(out, line.get(least..).unwrap_or(line), width);
+        }
+        return;
+    }
     let (Some(path), Some(line)) = (&evidence.path, evidence.line) else {
         let read = evidence.ask.as_deref().unwrap_or_default();
         // A list of files that is wider than the screen is better named by its id.
@@ -445,8 +456,8 @@ fn notes(out: &mut String, report: &Report, options: Options, width: usize) {
     if report.notes.len() > limit {
         let _ = writeln!(
             out,
-            "and {} more notes: --verbose shows all",
-            report.notes.len() - limit
+            "and {}: --verbose shows all",
+            counted(report.notes.len() - limit, "more note")
         );
     }
 }
@@ -761,7 +772,7 @@ mod tests {
             ok      ipc-lock-missing  [K8S007]
                     the container may lock memory
             ok      rdma-count  [K8S006]
-                    1 rdma/ib for 1 GPUs
+                    1 rdma/ib for 1 GPU
             ok      shm-small  [K8S013]
                     shared memory is the operator's default of 8Gi
             ok      env:disagg-transport  [ENV004]
@@ -773,7 +784,7 @@ mod tests {
             ok      ipc-lock-missing  [K8S007]
                     the container may lock memory
             ok      rdma-count  [K8S006]
-                    1 rdma/ib for 1 GPUs
+                    1 rdma/ib for 1 GPU
             ok      shm-small  [K8S013]
                     shared memory is the operator's default of 8Gi
             ok      env:disagg-transport  [ENV004]

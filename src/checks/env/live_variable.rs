@@ -2,6 +2,7 @@ use crate::catalogue::{self, Scope};
 use crate::check;
 use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
+use crate::checks::dependence;
 use crate::checks::live;
 use crate::checks::rdma::gid_index_unusable;
 use crate::checks::words;
@@ -132,7 +133,7 @@ fn judged(container: &Container<'_>, setting: &InForce<'_>) -> Draft {
     if status == Status::Skipped {
         draft.reason = Some(SkipReason::NotCollected);
     }
-    draft
+    dependence::tied(draft, variable.name, setting.value, &container.context)
 }
 
 /// The context leaves the ports of pasted outputs out, and with them what a forced GID index is: their tables tell.

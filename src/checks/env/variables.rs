@@ -2,6 +2,7 @@ use crate::catalogue::{self, Scope, Variable};
 use crate::check;
 use crate::checks::WorkerScope;
 use crate::checks::declare::{Draft, Outcome};
+use crate::checks::dependence;
 use crate::checks::words::first_clause;
 use crate::judge::{
     self,
@@ -122,7 +123,7 @@ fn judged(variable: &Variable, entry: &EnvEntry, context: &Context) -> Draft {
             draft.fix = verdict.fix;
             draft.minor = !variable.critical;
             draft.headline = Some(first_clause(&draft.detail));
-            draft
+            dependence::tied(draft, variable.name, value, context)
         }
         EnvValue::ValueFrom | EnvValue::Dynamic => {
             let what = format!("{shown}, so its value is known only to the running worker");

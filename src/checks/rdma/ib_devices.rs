@@ -24,7 +24,7 @@ check! {
     /// ## Sources
     /// Linux `drivers/infiniband/core/sysfs.c`; rdma-system(8); NVIDIA/nccl#451; LMCache/LMCache#2593.
     "RDMA001" "ib-devices" on Container {
-        subsystem: Rdma, kv_path: Required, worst: Fail, causes: &["RDMA002", "K8S001", "env:UCX_TLS"], since: "0.1.0",
+        subsystem: Rdma, kv_path: Required, worst: Fail, causes: &["RDMA002", "K8S001"], since: "0.1.0",
     }
 }
 
