@@ -121,14 +121,17 @@ fn elsewhere(record: &Deployment, recipe: &Inventory) -> Option<InputError> {
         return None;
     }
     let names: Vec<&str> = recipe.workloads.iter().map(|w| w.name.as_str()).collect();
-    let held = match names.as_slice() {
-        [] => "no deployment is in it".to_owned(),
-        names => format!("it describes {}", names.join(", ")),
+    let name = &record.name;
+    let message = match names.as_slice() {
+        [] => format!(
+            "no deployment is in it, so {name} was held against nothing; give --recipe the manifests that {name} was made of"
+        ),
+        [first, ..] => format!(
+            "it describes {} and not {name}, so {name} was held against nothing; give --recipe the manifests that {name} was made \
+             of, or look at one of these: `dynamo-interconnect-check check {first}`",
+            names.join(", ")
+        ),
     };
-    let message = format!(
-        "{held}, so {} was held against nothing; name its manifests (--recipe)",
-        record.name
-    );
     Some(InputError {
         object: recipe.inputs.join(" "),
         message: sanitise::line(&message, 1_000),

@@ -121,7 +121,7 @@ checks! {
 pub fn find(id_or_name: &str) -> Option<&'static Check> {
     ALL.iter()
         .copied()
-        .find(|c| c.id.eq_ignore_ascii_case(id_or_name) || c.name == id_or_name)
+        .find(|c| c.id.eq_ignore_ascii_case(id_or_name) || c.name.eq_ignore_ascii_case(id_or_name))
 }
 
 /// Runs every check on everything it applies to. Order of the result does not matter; the report sorts.
