@@ -135,7 +135,7 @@ impl<'a> Container<'a> {
     pub fn moves_kv(&self) -> bool {
         match self.place.role.as_deref() {
             None => self.is_pasted(),
-            Some(role) => matches!(role, "prefill" | "decode" | "encode" | "pd"),
+            Some(role) => matches!(role, "prefill" | "decode" | "encode" | "pd" | "kv_both"),
         }
     }
 

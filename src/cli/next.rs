@@ -57,8 +57,8 @@ fn check(workload: &WorkloadReport, many: bool) -> String {
     format!("dynamo-interconnect-check check {which}{namespace} --transfer")
 }
 
-/// What goes on after `node`. `replayed`: a recording was judged, which no cure changes.
-pub(super) fn after_node(report: &Report, replayed: bool) -> Option<String> {
+/// What goes on after `node`. A replayed recording says the same as the run that made it.
+pub(super) fn after_node(report: &Report) -> Option<String> {
     if report.targets.is_empty() || !report.errors.is_empty() {
         return None;
     }
@@ -69,8 +69,7 @@ pub(super) fn after_node(report: &Report, replayed: bool) -> Option<String> {
         .filter(|t| t.target.kind == TargetKind::Pod);
     match report.trust {
         Trust::Untrusted if pasted => Some("apply 1, then paste the outputs again".to_owned()),
-        Trust::Untrusted if replayed => Some("apply 1, then record it again".to_owned()),
-        Trust::Untrusted => Some("apply 1, then the same command again".to_owned()),
+        Trust::Untrusted => Some("apply 1, then look at the same place again".to_owned()),
         Trust::Unproven if pasted => Some(
             "where the cluster is at hand, `dynamo-interconnect-check check NAME --transfer` moves test data between the workers \
              and names the lane"

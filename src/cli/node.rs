@@ -133,7 +133,7 @@ impl Arguments {
             collected.notes,
             Pairs::default(),
         );
-        report.next = next::after_node(&report, self.from.is_some());
+        report.next = next::after_node(&report);
         let code = self.report.finish(&report, &selection)?;
         Ok(if collected.interrupted {
             ExitCode::Interrupted

@@ -51,6 +51,9 @@ pub enum Role {
     Pd,
     /// Aggregated: everything in one worker; also when nothing says otherwise.
     Agg,
+    /// One side of disaggregated serving that does not say which: its connector moves KV between processes (vLLM's `kv_role:
+    /// kv_both`), and its peer is another object.
+    Either,
 }
 
 impl Role {
@@ -62,6 +65,7 @@ impl Role {
             Self::Encode => "encode",
             Self::Pd => "pd",
             Self::Agg => "agg",
+            Self::Either => "kv_both",
         }
     }
 }
@@ -188,7 +192,8 @@ pub struct Worker {
     pub spot: Spot,
     /// What it does.
     pub role: Role,
-    /// What the role rests on: `type`, `subComponentType`, `flag`, `env`, `config`, `kv_role`, `name`, `default`.
+    /// What the role rests on: `type`, `subComponentType`, `flag`, `env`, `config`, `kv_role`, `name`,
+    /// `connector`, `default`.
     pub role_source: &'static str,
     /// The serving engine; None when nothing says.
     pub engine: Option<Engine>,

@@ -155,6 +155,10 @@ fn one_workload(w: &WorkloadReport, report: &Report, options: Options) -> String
 /// One worker in a line.
 pub(super) fn worker(k: &WorkerReport) -> String {
     let mut words = format!("{} x {}", k.replicas, k.role);
+    if k.role == "kv_both" {
+        // vLLM's word for a worker that may be either side; which it is, its peer would tell.
+        words = format!("{} x prefill or decode (kv_both)", k.replicas);
+    }
     if k.role != k.name {
         let _ = write!(words, " {}", k.name);
     }
@@ -203,7 +207,13 @@ fn one_fix(out: &mut String, number: usize, fix: &Fix, report: &Report, width: u
         paragraph(out, &format!("fix: {action}"), "    ", width);
     }
     if let Some(paste) = &fix.paste {
-        let _ = writeln!(out, "    paste:");
+        // The lines are headed by the place in the first of them.
+        let likewise: Vec<&str> = fix.also.iter().map(|also| also.name.as_str()).collect();
+        let likewise = match likewise.as_slice() {
+            [] => String::new(),
+            all => format!(" (and the same in {})", crate::checks::words::listed(all)),
+        };
+        paragraph(out, &format!("paste{likewise}:"), "    ", width);
         for line in paste.lines() {
             let _ = writeln!(out, "        {line}");
         }
@@ -667,6 +677,22 @@ mod tests {
     }
 
     #[test]
+    fn an_object_is_no_file() {
+        let mut report = report(&graph(GPU));
+        for evidence in report.fix_first.iter_mut().flat_map(|f| &mut f.evidence) {
+            evidence.path = Some("Pods of g".to_owned());
+        }
+        let text = drawn(&report, false);
+        assert!(
+            text.contains(
+                "\n      Pods of g\n        | resources: {limits: {nvidia.com/gpu: 1}}\n"
+            ),
+            "{text}"
+        );
+        assert!(!text.contains("Pods of g:"), "{text}");
+    }
+
+    #[test]
     fn a_warning_is_worth_a_look() {
         insta::assert_snapshot!(drawn(&report(&graph(GPU)), false), @r#"
         NOT PROVEN
@@ -686,7 +712,7 @@ mod tests {
             13 |               resources: {limits: {nvidia.com/gpu: 1}}
                |                                    ^^^^^^^^^^^^^^^^^^^
             fix: request the cluster's RDMA resource and add IPC_LOCK, or render the overlay that does
-            paste:
+            paste (and the same in d):
                 # under spec.components[p].podTemplate.spec.containers[main]
                 resources:
                   limits:

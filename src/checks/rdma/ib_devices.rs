@@ -116,6 +116,7 @@ mod tests {
     fn listing_is_not_access() {
         let none: &[(&Ask, &str)] = &[(&ask::RDMA_PORTS, "")];
         assert_eq!(verdict(run, "decode", none), Ok(Status::Fail));
+        assert_eq!(verdict(run, "kv_both", none), Ok(Status::Fail));
         // A bare host or an aggregated worker moves no KV.
         assert_eq!(verdict(run, "agg", none), Ok(Status::Warn));
         let healthy = hca("mlx5_0", "4: ACTIVE", "open");
