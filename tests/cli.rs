@@ -523,7 +523,12 @@ fn trust_is_demanded_only_of_what_can_give_it() {
 fn help_gives_examples_and_says_what_is_needed_and_how_it_ends() {
     for command in ["env", "node", "nixl", "check"] {
         let help = String::from_utf8(run(&[command, "--help"]).stdout).unwrap();
-        let example = format!("Examples:\n  dynamo-interconnect-check {command}");
+        let example = format!("  dynamo-interconnect-check {command}");
+        let added = help.split_once("\nExamples:\n").unwrap().1;
+        assert!(
+            added.lines().all(|line| line.chars().count() < 100),
+            "{added}"
+        );
         for words in [&example, "\nNeeds: ", "\nExit codes:\n  0"] {
             assert!(help.contains(words), "{command}: {words}: {help}");
         }

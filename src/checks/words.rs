@@ -53,6 +53,20 @@ pub(crate) fn span(names: &[&str]) -> String {
     }
 }
 
+/// What is wrong with a value, in a few words: `UCX_TLS=tcp: cuda_copy is not enabled`. A reason may begin with the value in
+/// quotes, alone or as the subject of its sentence.
+pub(crate) fn of_value(variable: &str, shown: &str, reason: &str) -> String {
+    let reason = match reason.split_once("\": ") {
+        Some((value, rest)) if value.starts_with('"') => rest,
+        _ => reason,
+    };
+    let clause = first_clause(reason);
+    match reason.starts_with('"') {
+        true => format!("{variable}={clause}"),
+        false => format!("{shown}: {clause}"),
+    }
+}
+
 /// The first clause of a sentence, of at most 120 characters.
 pub(crate) fn first_clause(detail: &str) -> String {
     let end = [": ", "; ", ", so ", ", and "]
@@ -71,6 +85,16 @@ mod tests {
         assert_eq!(
             [counted(1, "port"), counted(2, "port")],
             ["1 port", "2 ports"]
+        );
+        let said = |reason: &str| of_value("UCX_TLS", "UCX_TLS=tcp", reason);
+        assert_eq!(
+            said("\"tcp\": cuda_copy is not enabled, so UCX does not see it"),
+            "UCX_TLS=tcp: cuda_copy is not enabled"
+        );
+        assert_eq!(said("no RDMA; and more"), "UCX_TLS=tcp: no RDMA");
+        assert_eq!(
+            said("\"tcp\" pins TCP, so it is slow"),
+            "UCX_TLS=\"tcp\" pins TCP"
         );
         let is = ("is", "are");
         assert_eq!(part(1, 1, "port", is), "the only port is");

@@ -14,13 +14,16 @@ pub(crate) use pages::Page;
 use std::fmt::Write;
 
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  dynamo-interconnect-check explain                        everything that can be explained
-  dynamo-interconnect-check explain UCX_TLS                what a variable really does
-  dynamo-interconnect-check explain 'UCX_TLS=rc,cuda_ipc'  what a value does
-  dynamo-interconnect-check explain 'UCX_NET_DEVICES=mlx5_0' --context 'ucx=1.20;gpu=8xH100'
-  dynamo-interconnect-check explain K8S001                 what a check looks for, and how to fix it
-  dynamo-interconnect-check explain unproven               what a word of a report means
+#[command(after_long_help = "Examples:
+  everything that can be explained:
+    dynamo-interconnect-check explain
+  what a variable really does, and what a value does:
+    dynamo-interconnect-check explain UCX_TLS
+    dynamo-interconnect-check explain 'UCX_TLS=rc,cuda_ipc'
+    dynamo-interconnect-check explain 'UCX_NET_DEVICES=mlx5_0' --context 'ucx=1.20;gpu=8xH100'
+  what a check looks for, and what a word of a report means:
+    dynamo-interconnect-check explain K8S001
+    dynamo-interconnect-check explain unproven
 
 Keys of --context, each with what it takes; what is not said is assumed, and the answer shows it:
   ucx, nixl, nccl    a version such as 1.20, or unknown

@@ -656,7 +656,8 @@ mod tests {
         let text = graph(&lines(&[RDMA, LOCK, &env(&[("UCX_TLS", "tcp,cuda_copy")])]));
         insta::assert_snapshot!(drawn(&report(&text), false), @r#"
         NOT TRUSTED
-        Disaggregated serving with g cannot be trusted; fix first: UCX_TLS="tcp,cuda_copy" (on g/p).
+        Disaggregated serving with g cannot be trusted; fix first: UCX_TLS=tcp,cuda_copy: no RDMA transport
+        (rc, dc, srd) is enabled (on g/p).
 
         g  untrusted  t.yaml:1
             1 x prefill p (1 GPU, device-plugin)

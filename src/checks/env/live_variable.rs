@@ -119,16 +119,7 @@ fn judged(container: &Container<'_>, setting: &InForce<'_>) -> Draft {
         Draft::new(status, format!("{shown}{from}: {}", verdict.reason)).on_kv_path(path);
     draft.fix = verdict.fix;
     if status >= Status::Warn {
-        // A reason may begin with the value in quotes, alone or as the subject of its sentence.
-        let reason = match verdict.reason.split_once("\": ") {
-            Some((value, rest)) if value.starts_with('"') => rest,
-            _ => verdict.reason.as_str(),
-        };
-        let clause = words::first_clause(reason);
-        draft.headline = Some(match reason.starts_with('"') {
-            true => format!("{}={clause}", setting.variable.name),
-            false => format!("{shown}: {clause}"),
-        });
+        draft.headline = Some(words::of_value(variable.name, &shown, &verdict.reason));
     }
     if status == Status::Skipped {
         draft.reason = Some(SkipReason::NotCollected);

@@ -264,7 +264,10 @@ pub(super) fn contents_text(contents: &Contents<'_>, columns: usize) -> String {
         wrap(&mut out, &format!("{}: {}", topic.what, topic.about));
     }
     heading(&mut out, "Checks");
-    for check in &contents.checks {
+    // By id: whoever asks has one.
+    let mut checks: Vec<_> = contents.checks.iter().collect();
+    checks.sort_by_key(|check| check.what);
+    for check in checks {
         let name = check.name.unwrap_or_default();
         let _ = writeln!(out, "  {:<8} {name}", check.what);
     }
