@@ -295,4 +295,21 @@ mod tests {
         ];
         assert_eq!(verdict(run, "decode", &answers), Ok(Status::Fail));
     }
+
+    #[test]
+    fn each_variable_explains_its_own_value_alone_and_says_why() {
+        let environment = "UCX_NET_DEVICES=mlx5_9:1\nNCCL_IB_HCA=mlx5_1";
+        let answers = changed(
+            &hcas(&["4: ACTIVE", "1: DOWN"]),
+            &[(&ask::ENVIRONMENT, environment)],
+        );
+        let drafts = outcome(run, &container("decode", &answers)).unwrap();
+        let explains: Vec<_> = drafts.iter().map(|d| d.causes.unwrap()).collect();
+        assert_eq!(explains, [["env:UCX_NET_DEVICES"], ["env:NCCL_IB_HCA"]]);
+        let headline = drafts[0].headline.as_deref().unwrap();
+        assert!(
+            headline.ends_with("(no such device on this node)"),
+            "{headline}"
+        );
+    }
 }

@@ -133,6 +133,27 @@ mod tests {
     }
 
     #[test]
+    fn the_verdict_says_which_of_them_is_missing() {
+        let said = |from: &str, to: &str| {
+            let mut answers = hca("mlx5_0", "4: ACTIVE", "open");
+            for (_, text) in &mut answers {
+                *text = text.replace(from, to);
+            }
+            let mut drafts = outcome(run, &container("decode", &answers)).unwrap();
+            drafts.remove(0).headline.unwrap()
+        };
+        let port = "the only ACTIVE InfiniBand port has";
+        assert_eq!(
+            said("sm_lid: 0x1", "sm_lid: 0x0"),
+            format!("{port} no subnet manager")
+        );
+        assert_eq!(
+            said("/lid: 0x2", "/lid: 0xffff"),
+            format!("{port} no local id")
+        );
+    }
+
+    #[test]
     fn two_subnet_managers_are_said_and_no_fault() {
         let answers = hcas(&["4: ACTIVE", "4: ACTIVE"]);
         let mut other = answers.clone();
