@@ -3,6 +3,7 @@
 
 use crate::catalogue;
 use crate::checks::Container;
+use crate::checks::words::counted;
 use crate::facts::container::process::Whose;
 use crate::facts::container::rdma::state_word;
 use crate::report::{
@@ -235,7 +236,8 @@ impl Comparison {
         for (unknown, when) in [(was_unknown, "in the baseline"), (now_unknown, "now")] {
             if unknown > 0 {
                 self.not_compared(&format!(
-                    "{what} of {subject}: not known of {unknown} pods {when}"
+                    "{what} of {subject}: not known of {} {when}",
+                    counted(unknown, "pod")
                 ));
             }
         }

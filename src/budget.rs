@@ -1,6 +1,7 @@
 //! How long the KV cache of one prompt travels: a pure function of what the manifests say of the model, and of what lanes
 //! were measured or, by their ports, could do.
 
+use crate::checks::words::counted;
 use crate::facts::container::Facts;
 use crate::facts::pair::PairFacts;
 use crate::manifest::workload::{Engine, Role, UNRECOGNISED, Worker, Workload};
@@ -424,7 +425,11 @@ fn nominal(ends: &[&Worker], snapshots: &[Folded], missing: &mut Vec<String>) ->
         let share = rates.iter().sum::<f64>() / gpus as f64;
         let gbytes = slowest.min(share) / 8.0;
         if gbytes > 0.0 {
-            let of = format!("{pod}: {} ports for {gpus} GPUs", rates.len());
+            let of = format!(
+                "{pod}: {} for {}",
+                counted(rates.len(), "port"),
+                counted(gpus, "GPU")
+            );
             lanes.push((of, gbytes, false));
         }
     }

@@ -197,6 +197,14 @@ fn reads_page() {
 }
 
 #[test]
+fn explain_schema() {
+    let schema = schemars::schema_for!(crate::cli::explain::Page<'static>);
+    let mut out = Vec::new();
+    crate::render::json::write(&mut out, &schema).unwrap();
+    hold("docs/explain.schema.json", &String::from_utf8(out).unwrap());
+}
+
+#[test]
 fn report_schema() {
     let schema = schemars::schema_for!(Report);
     let mut out = Vec::new();

@@ -121,14 +121,17 @@ fn elsewhere(record: &Deployment, recipe: &Inventory) -> Option<InputError> {
         return None;
     }
     let names: Vec<&str> = recipe.workloads.iter().map(|w| w.name.as_str()).collect();
-    let held = match names.as_slice() {
-        [] => "no deployment is in it".to_owned(),
-        names => format!("it describes {}", names.join(", ")),
+    let name = &record.name;
+    let message = match names.as_slice() {
+        [] => format!(
+            "no deployment is in it, so {name} was held against nothing; give --recipe the manifests that {name} was made of"
+        ),
+        [first, ..] => format!(
+            "it describes {} and not {name}, so {name} was held against nothing; give --recipe the manifests that {name} was made \
+             of, or look at one of these: `dynamo-interconnect-check check {first}`",
+            names.join(", ")
+        ),
     };
-    let message = format!(
-        "{held}, so {} was held against nothing; name its manifests (--recipe)",
-        record.name
-    );
     Some(InputError {
         object: recipe.inputs.join(" "),
         message: sanitise::line(&message, 1_000),
@@ -146,8 +149,15 @@ fn relocate(findings: &mut [Finding], running: &Workload, recipe: &Workload) {
         };
         spots.insert(at(&worker.spot), &meant.spot);
         spots.insert(at(&worker.resources_spot), &meant.resources_spot);
-        if let (Some(is), Some(meant)) = (&worker.shm_spot, &meant.shm_spot) {
-            spots.insert(at(is), meant);
+        for (is, meant) in [
+            (&worker.shm_spot, &meant.shm_spot),
+            (&worker.ipc_lock_spot, &meant.ipc_lock_spot),
+            (&worker.run_as_user_spot, &meant.run_as_user_spot),
+            (&worker.infiniband_hostpath, &meant.infiniband_hostpath),
+        ] {
+            if let (Some(is), Some(meant)) = (is, meant) {
+                spots.insert(at(is), meant);
+            }
         }
         for (name, entry) in &worker.env {
             let meant = meant.env.get(name).map_or(&meant.spot, |e| &e.spot);

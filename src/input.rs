@@ -2,6 +2,7 @@
 //!
 //! Time and memory are bounded: by file, by tree, and by what a link may lead to.
 
+use crate::checks::words::counted;
 use crate::kustomize::{self, KustomizeError};
 use crate::manifest::{self, Inventory, Text, Wanted};
 use crate::report::{InputError, Note};
@@ -268,8 +269,8 @@ impl Input {
         let found = std::mem::take(&mut self.kustomizations);
         let Some(first) = found.first() else { return };
         let message = format!(
-            "{} kustomization(s) below it, not rendered (the first is {}): name such a directory to have it rendered and judged",
-            found.len(),
+            "{} below it, not rendered (the first is {}): name such a directory to have it rendered and judged",
+            counted(found.len(), "kustomization"),
             shown(first)
         );
         self.note(named, message);

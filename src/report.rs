@@ -341,12 +341,22 @@ impl Report {
         }
     }
 
+    /// Nothing that was named or reached answered any question. Nobody who hands in the wrong thing is to read it as a pass.
+    pub fn judged_nothing(&self) -> bool {
+        let was = |f: &Finding| f.left_out.as_ref().map_or(f.status, |left| left.was);
+        self.workloads.is_empty()
+            && self.pairs.made.is_empty()
+            && self.checks.iter().all(|f| was(f) == Status::Skipped)
+    }
+
     /// What the pipeline should do. `fail_on`: from which status on a finding fails the run. `require_trusted`: anything but
     /// trusted is 3.
     pub fn exit_code(&self, fail_on: FailOn, require_trusted: bool) -> ExitCode {
         if !self.errors.is_empty() {
             ExitCode::CouldNotRun
-        } else if self.checks.iter().any(|f| fail_on.fails(f.status)) {
+        } else if self.checks.iter().any(|f| fail_on.fails(f.status))
+            || fail_on != FailOn::Never && self.judged_nothing()
+        {
             ExitCode::Failed
         } else if require_trusted && self.trust != Trust::Trusted {
             ExitCode::NotTrusted

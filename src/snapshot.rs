@@ -33,7 +33,7 @@ pub struct Place {
     /// Node it runs on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// Role of the worker: prefill, decode, encode, pd, agg.
+    /// Role of the worker: prefill, decode, encode, pd, agg; kv_both is one side that does not say which.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
 }

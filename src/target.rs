@@ -65,7 +65,7 @@ pub struct Target {
     /// Kubernetes namespace, where the manifest or the cluster names one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// Role of a worker: prefill, decode, encode, pd, agg.
+    /// Role of a worker: prefill, decode, encode, pd, agg; kv_both is one side that does not say which.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
 }

@@ -2,6 +2,7 @@
 //! a container.
 
 use crate::budget;
+use crate::report::{KvPath, SkipReason, Status, Trust};
 
 /// One subject.
 #[derive(Debug)]
@@ -82,4 +83,75 @@ losses that come with load it does not see.",
 pub fn find(name: &str) -> Option<&'static Topic> {
     ALL.iter()
         .find(|topic| topic.name.eq_ignore_ascii_case(name))
+}
+
+/// A word of reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Word {
+    /// As JSON and text write it.
+    pub word: &'static str,
+    /// What it is a word for.
+    pub kind: &'static str,
+    /// What it means and what to do.
+    pub meaning: &'static str,
+    /// How a sentence says it; empty where it is the word itself.
+    said_as: &'static str,
+}
+
+/// All words of reports: verdicts, statuses, reasons of a skip, parts in trust.
+pub fn words() -> impl Iterator<Item = Word> {
+    let trust = Trust::ALL.map(|t| (t.word(), "verdict (trust)", t.meaning(), ""));
+    let headline = [
+        ("NOT PROVEN", Trust::Unproven),
+        ("NOT TRUSTED", Trust::Untrusted),
+    ];
+    let headlines = headline.map(|(said, t)| (t.word(), "verdict (trust)", t.meaning(), said));
+    let status = Status::ALL.map(|s| (s.word(), "status of a finding", s.meaning(), ""));
+    let reason = SkipReason::ALL.map(|r| (r.word(), "reason of a skip", r.meaning(), r.words()));
+    let parts = [KvPath::Required, KvPath::Supporting, KvPath::Off];
+    let part = parts.map(|p| (p.word(), "part in trust (kv_path)", p.meaning(), ""));
+    let all = trust.into_iter().chain(headlines).chain(status);
+    let all = all.chain(reason).chain(part);
+    all.map(|(word, kind, meaning, said_as)| Word {
+        word,
+        kind,
+        meaning,
+        said_as,
+    })
+}
+
+/// The meanings of a word, however it is written: `Not Proven`, `not_applicable`. One may have several.
+pub fn meanings(text: &str) -> Vec<Word> {
+    let plain = |text: &str| text.trim().to_lowercase().replace([' ', '_'], "-");
+    let asked = plain(text);
+    let mut found: Vec<Word> = Vec::new();
+    for word in words() {
+        let is = asked == plain(word.word) || asked == plain(word.said_as);
+        let known = |other: &Word| (other.word, other.kind) == (word.word, word.kind);
+        if is && !asked.is_empty() && !found.iter().any(known) {
+            found.push(word);
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_word_of_a_report_has_a_meaning() {
+        for word in words() {
+            let found = meanings(word.word);
+            assert!(found.iter().any(|w| w.kind == word.kind), "{}", word.word);
+            assert!(word.meaning.ends_with('.'), "{}", word.word);
+        }
+        let of = |text: &str| -> Vec<&str> { meanings(text).iter().map(|w| w.word).collect() };
+        assert_eq!(of("NOT PROVEN"), ["unproven"]);
+        assert_eq!(of("not trusted"), ["untrusted"]);
+        assert_eq!(of("Not Applicable"), ["not-applicable", "not-applicable"]);
+        assert_eq!(of("not read"), ["not-collected"]);
+        assert_eq!(of("trust"), Vec::<&str>::new());
+        assert_eq!(of(""), Vec::<&str>::new());
+    }
 }

@@ -114,20 +114,30 @@ fn exit_codes_follow_the_table() {
     let warns = scratch.file("warns.yaml", graph("rc,xyz,cuda_copy,cuda_ipc"));
     let fails = scratch.file("fails.yaml", graph("tcp"));
     let absent = format!("{}/absent.yaml", scratch.path());
+    let empty = scratch.file("empty.yaml", "");
+    let service = scratch.file("service.yaml", "kind: Service\nmetadata: {name: x}\n");
     let cases: &[(&[&str], i32)] = &[
         (&["env", &good], 0),
         (&["env", &good, "--strict"], 0),
-        (&["env", &good, "--require-trusted"], 3),
+        (&["env", &good, "--require-trusted"], 2),
+        (&["node", "--require-trusted"], 2),
         (&["env", &warns], 0),
         (&["env", &warns, "--strict"], 1),
         (&["env", &fails], 1),
-        (&["env", &fails, "--require-trusted"], 1),
+        (&["env", &empty], 1),
+        (&["env", &service], 1),
+        (&["env", &service, "--fail-on", "never"], 0),
         (&["env", &absent], 4),
         (&["env", &fails, &absent], 4),
         (&["env"], 2),
         (&["env", &good, "--nonsense"], 2),
         (&["explain", "UCX_TLS=tcp"], 0),
+        (&["explain", "ucx_tls=tcp"], 0),
         (&["explain", "firewall"], 0),
+        (&["explain", "unproven"], 0),
+        (&["explain"], 0),
+        (&["explain", "--context", "ucx=1.20"], 2),
+        (&["explain", "UCX_TLS=tcp", "--context", "net=roce"], 2),
         (&["explain", "no-such-thing"], 2),
         (&["demo"], 0),
         (&["--version"], 0),
@@ -388,6 +398,170 @@ fn explain_does_not_repeat_credentials() {
             "{text}"
         );
     }
+}
+
+#[test]
+fn answers_of_explain_are_what_the_schema_says() {
+    let schema = std::fs::read_to_string("docs/explain.schema.json").unwrap();
+    let schema = jsonschema::validator_for(&serde_json::from_str(&schema).unwrap()).unwrap();
+    let asked: &[&[&str]] = &[
+        &[],
+        &["UCX_TLS"],
+        &["UCX_TLS=rc"],
+        &["UCX_TLS=<unset>"],
+        &["RDMA003"],
+        &["R1"],
+        &["acs"],
+        &["kv-budget"],
+        &["trusted"],
+        &["not-applicable"],
+    ];
+    for words in asked {
+        let answer = json(&run(&[&["explain"], *words, &["-o", "json"]].concat()));
+        assert!(schema.is_valid(&answer), "{words:?}: {answer}");
+    }
+    assert!(!schema.is_valid(&serde_json::json!({"variable": 1})));
+}
+
+#[test]
+fn explain_says_what_it_assumed_and_takes_names_as_people_write_them() {
+    let text = |args: &[&str]| {
+        let output = run(&[&["explain"], args, &["-o", "text"]].concat());
+        let (out, err) = (output.stdout, output.stderr);
+        (
+            String::from_utf8(out).unwrap(),
+            String::from_utf8(err).unwrap(),
+        )
+    };
+    let flat = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let (said, _) = text(&["UCX_TLS=rc", "--context", "ucx=1.20"]);
+    assert!(
+        flat(&said).contains("judged for: ucx=1.20; nixl=1.3"),
+        "{said}"
+    );
+    let context = json(&run(&["explain", "UCX_TLS=rc", "-o", "json"]))["context"].clone();
+    assert_eq!(context["internode"], "yes");
+    assert!(
+        context["nics"]
+            .as_str()
+            .unwrap()
+            .starts_with("mlx5_0:1/IB/ACTIVE,")
+    );
+    // A rule is about what is wrong.
+    let (wrong, right) = (text(&["UCX_TLS=rc,cuda_ipc"]).0, text(&["UCX_TLS=all"]).0);
+    assert!(
+        wrong.contains("rule R1") && !right.contains("rule "),
+        "{right}"
+    );
+    let (said, note) = text(&["ucx_tls=all"]);
+    assert!(said.starts_with("ok: UCX_TLS=all"), "{said}");
+    assert!(note.contains("taken for UCX_TLS"), "{note}");
+    assert!(text(&["ucx_net_devices"]).0.starts_with("UCX_NET_DEVICES"));
+    assert!(text(&["Ib-Devices"]).0.starts_with("RDMA001"));
+    for (asked, near) in [
+        ("unprovn", "unproven"),
+        ("UCX_TLZ", "UCX_TLS"),
+        ("ib-devicse", "ib-devices"),
+    ] {
+        let (_, error) = text(&[asked]);
+        assert!(error.contains(&format!("did you mean {near}?")), "{error}");
+    }
+    let (all, _) = text(&[]);
+    for what in [
+        "unproven",
+        "no-shell",
+        "kv-budget",
+        "RDMA001",
+        "UCX_TLS",
+        "R1",
+    ] {
+        assert!(all.contains(what), "{what}: {all}");
+    }
+    assert!(flat(&text(&["NOT PROVEN"]).0).contains("check NAME --transfer"));
+}
+
+#[test]
+fn a_context_that_means_nothing_is_refused_with_what_is_taken() {
+    for (context, words) in [
+        ("net=roce", "names of network interfaces"),
+        ("colour=blue", "the keys are ucx, nixl"),
+        ("gpu=big", "8xH100-NVSwitch"),
+        ("backend=ucx", "UCX, LIBFABRIC or unknown"),
+        ("efa=maybe", "yes or no"),
+        ("nics=mlx5_0", "<device>:<port>/<IB|Ethernet|Unknown>"),
+    ] {
+        let output = run(&["explain", "UCX_TLS=rc", "--context", context]);
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{context}");
+        assert!(
+            error.starts_with("error: --context: ") && error.contains(words),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn trust_is_demanded_only_of_what_can_give_it() {
+    for command in ["env", "node"] {
+        let help = run(&[command, "--help"]).stdout;
+        assert!(
+            !String::from_utf8(help)
+                .unwrap()
+                .contains("Exit with 3 unless")
+        );
+        let path: &[&str] = if command == "env" { &["demo"] } else { &[] };
+        let output = run(&[&[command], path, &["--require-trusted"]].concat());
+        assert_eq!(output.status.code(), Some(2), "{command}");
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            error.contains("check NAME --transfer") && error.contains("nixl --transfer"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn help_gives_examples_and_says_what_is_needed_and_how_it_ends() {
+    for command in ["env", "node", "nixl", "check"] {
+        let help = String::from_utf8(run(&[command, "--help"]).stdout).unwrap();
+        let example = format!("  dynamo-interconnect-check {command}");
+        let added = help.split_once("\nExamples:\n").unwrap().1;
+        assert!(
+            added.lines().all(|line| line.chars().count() < 100),
+            "{added}"
+        );
+        for words in [&example, "\nNeeds: ", "\nExit codes:\n  0"] {
+            assert!(help.contains(words), "{command}: {words}: {help}");
+        }
+        if command != "env" {
+            assert!(help.contains("docs/rbac.yaml"), "{command}");
+        }
+    }
+}
+
+#[test]
+fn reports_of_files_say_what_goes_on() {
+    let scratch = Scratch::new("next");
+    let fails = scratch.file("fails.yaml", graph("tcp"));
+    let fine = scratch.file("fine.yaml", graph("rc,cuda_copy,cuda_ipc"));
+    let next = |args: &[&str]| json(&run(args))["next"].clone();
+    assert_eq!(
+        next(&["env", &fails]),
+        format!("apply 1, then `dynamo-interconnect-check env {fails}`")
+    );
+    let after = next(&["env", &fine]);
+    let command = "`dynamo-interconnect-check check g --transfer`";
+    assert!(after.as_str().unwrap().contains(command), "{after}");
+    let text = String::from_utf8(run(&["env", &fine, "-o", "text"]).stdout).unwrap();
+    assert!(text.contains("\nNext: once it runs, "), "{text}");
+    let service = scratch.file("service.yaml", "kind: Service\nmetadata: {name: x}\n");
+    assert_eq!(next(&["env", &service]), Value::Null);
+    let limit = scratch.file("limit", "unlimited\n");
+    let after = next(&["node", "--input", &format!("ulimit={limit}")]);
+    assert!(
+        after.as_str().unwrap().contains("check NAME --transfer"),
+        "{after}"
+    );
 }
 
 /// Faults that no container can see: the pages say so, how they look, and where to look.

@@ -89,13 +89,7 @@ fn runs(folder: &Path, format: &str) -> Vec<(Output, String)> {
         &["demo", "gb200-rack"],
         &["env", "."],
         &["env", "a b#%.yaml", "absent.yaml", "--strict"],
-        &[
-            "env",
-            ".",
-            "--ignore",
-            "ENV002=\"quoted\" <reason>",
-            "--require-trusted",
-        ],
+        &["env", ".", "--ignore", "ENV002=\"quoted\" <reason>"],
         &["env", "hostile.yaml", "--only", "K8S001"],
         &["node", "--input", "ulimit=fine.yaml"],
     ];
@@ -392,10 +386,17 @@ fn junit_says_what_was_skipped_warned_and_failed() {
         ["skipped"],
         "nothing was proven"
     );
-    assert_eq!(
-        of(&["env", "fine.yaml", "--require-trusted"], trust),
-        ["failure"]
-    );
+    std::fs::write(folder.path().join("limit"), "unlimited\n").unwrap();
+    let demanded = [
+        "nixl",
+        "--input",
+        "ulimit=limit",
+        "--fail-on",
+        "never",
+        "--require-trusted",
+    ];
+    assert_eq!(of(&demanded, trust), ["failure"]);
+    assert_eq!(of(&demanded[..5], trust), ["skipped"]);
     assert_eq!(of(&["demo", "healthy"], trust), ["system-out"]);
 }
 
@@ -483,13 +484,10 @@ fn the_status_that_fails_a_run_is_a_choice() {
         code(folder, &["env", warns, "--strict", "--fail-on", "never"]),
         2
     );
-    assert_eq!(
-        code(
-            folder,
-            &["env", fails, "--fail-on", "never", "--require-trusted"]
-        ),
-        3
-    );
+    std::fs::write(folder.join("limit"), "unlimited\n").unwrap();
+    let demanded = ["nixl", "--input", "ulimit=limit", "--require-trusted"];
+    let never = [&demanded[..], &["--fail-on", "never"]].concat();
+    assert_eq!(code(folder, &never), 3);
     assert_eq!(
         code(folder, &["env", "absent.yaml", "--fail-on", "never"]),
         4

@@ -172,7 +172,7 @@ fn kustomizations_are_rendered_where_they_are_named() {
         below
             .notes
             .iter()
-            .any(|n| n.message.contains("2 kustomization(s) below it")),
+            .any(|n| n.message.contains("2 kustomizations below it")),
         "{:?}",
         below.notes
     );

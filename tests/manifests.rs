@@ -124,7 +124,12 @@ fn v1alpha1_levels_resources_and_files() {
             .collect::<Vec<_>>(),
         ["rdma/ib=4"]
     );
-    assert!(decode.host_ipc && decode.ipc_lock && decode.infiniband_hostpath && !decode.privileged);
+    assert!(
+        decode.host_ipc
+            && decode.ipc_lock
+            && decode.infiniband_hostpath.is_some()
+            && !decode.privileged
+    );
     assert_eq!(
         (decode.run_as_user, decode.shm.as_deref()),
         (Some(7), Some("0"))
@@ -205,6 +210,56 @@ fn v1beta1_scripts_anchors_and_affinity() {
     );
 }
 
+/// vLLM's `kv_both` says that KV moves, and not which way: such a worker is no aggregated one, whatever object it stands in.
+#[test]
+fn a_lone_side_is_told_as_one() {
+    let object = |kind: &str, args: &str| {
+        format!(
+            "apiVersion: apps/v1\nkind: {kind}\nmetadata: {{name: lone}}\nspec:\n  template:\n    spec:\n      containers:\n      - \
+             name: main\n        command: [python3, -m, dynamo.vllm]\n        args: [{args}]\n        resources: {{limits: \
+             {{nvidia.com/gpu: 1}}}}\n"
+        )
+    };
+    let connector = |name: &str| {
+        format!("--kv-transfer-config, '{{\"kv_connector\":\"{name}\",\"kv_role\":\"kv_both\"}}'")
+    };
+    for (args, role, side) in [
+        (
+            connector("NixlConnector"),
+            "kv_both/connector",
+            Some("kv_both"),
+        ),
+        (
+            connector("NixlConnector") + ", --is-prefill-worker",
+            "prefill/flag",
+            Some("(prefill)"),
+        ),
+        (connector("LMCacheConnectorV1"), "agg/default", None),
+        ("--model, m".to_owned(), "agg/default", None),
+    ] {
+        let inventory = of_text(&object("Deployment", &args));
+        let workload = &inventory.workloads[0];
+        let worker = &workload.workers[0];
+        assert_eq!(
+            format!("{}/{}", worker.role, worker.role_source),
+            role,
+            "{args}"
+        );
+        assert_eq!(workload.disaggregated, side.is_some(), "{args}");
+        let said: Vec<&str> = inventory.notes.iter().map(|n| n.message.as_str()).collect();
+        match side {
+            None => assert!(said.is_empty(), "{said:?}"),
+            Some(side) => {
+                let [one] = said.as_slice() else {
+                    panic!("{said:?}");
+                };
+                assert!(one.contains("its peer is not in this object"), "{one}");
+                assert!(one.contains(side), "{one}");
+            }
+        }
+    }
+}
+
 #[test]
 fn names_are_the_last_evidence() {
     let inventory = inventory("names.yaml");
@@ -245,9 +300,15 @@ fn names_are_the_last_evidence() {
 #[test]
 fn plain_pod_templates() {
     let inventory = inventory("plain.yaml");
+    assert!(inventory.errors.is_empty(), "{:?}", inventory.errors);
+    let alone: Vec<&str> = inventory
+        .notes
+        .iter()
+        .map(|note| note.message.split(" is one side").next().unwrap())
+        .collect();
     assert_eq!(
-        (&inventory.errors[..], &inventory.notes[..]),
-        (&[][..], &[][..])
+        alone,
+        ["Deployment served", "DynamoComponentDeployment one-alpha"]
     );
     let found: Vec<String> = inventory
         .workloads

@@ -130,7 +130,7 @@ impl Compare<'_> {
         self.same(
             "infiniband_hostpath",
             &truth["infiniband_hostpath"],
-            json!(worker.infiniband_hostpath),
+            json!(worker.infiniband_hostpath.is_some()),
         );
         self.same(
             "net_annotations",
@@ -310,7 +310,7 @@ fn compare_rendered(
         compare.same(
             "infiniband_hostpath",
             &truth["infiniband_hostpath"],
-            json!(worker.infiniband_hostpath),
+            json!(worker.infiniband_hostpath.is_some()),
         );
         compare.same(
             "net_annotations",

@@ -132,11 +132,15 @@ fn codes_that_the_original_did_not_have_become_1_with_their_reason() {
     if !has_python() {
         return;
     }
-    let good = fixture("healthy");
+    let limit = std::env::temp_dir().join(format!("interconnect-limit-{}", std::process::id()));
+    std::fs::write(&limit, "unlimited\n").unwrap();
+    let input = format!("ulimit={}", limit.display());
+    let never = ["--fail-on", "never", "--require-trusted"];
     let done = launch(
         BINARY,
-        &["env", good.to_str().unwrap(), "--require-trusted"],
+        &[&["nixl", "--input", input.as_str()][..], &never].concat(),
     );
+    std::fs::remove_file(&limit).unwrap();
     assert_eq!(done.code, Some(1));
     assert_eq!(done.json()["launcher"]["exit_code"], 3);
     let done = launch(BINARY, &["env", "/nonexistent"]);

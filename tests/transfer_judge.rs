@@ -161,6 +161,12 @@ fn rdma_of_gpu_memory_with_counters_that_agree_is_proven() {
         verdict.detail
     );
     assert_eq!(verdict.steps[0].of_line_rate, Some(0.95));
+    // Bytes for what was measured, bits for ports, and both where one is held against the other.
+    let line = &verdict.steps[0].line;
+    assert!(
+        line.contains("; 47.50 GB/s (380.0 Gb/s, 95% of the line rate of 400 Gb/s); "),
+        "{line}"
+    );
 }
 
 #[test]

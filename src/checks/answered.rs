@@ -80,10 +80,8 @@ mod tests {
 
     fn finding(id: &str, name: &str, status: Status, target: &Target) -> Finding {
         let check = checks::find(id).unwrap();
-        let outcome = checks::declare::Draft::new(status, "said");
-        let mut finding = checks::finish(check, 0, &Arc::new(target.clone()), None, outcome);
-        finding.name = name.to_owned().into();
-        finding
+        let outcome = checks::declare::Draft::new(status, "said").named(name);
+        checks::finish(check, 0, &Arc::new(target.clone()), None, outcome)
     }
 
     fn pod(name: &str, role: &str) -> Target {

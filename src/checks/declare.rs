@@ -34,6 +34,8 @@ pub struct Draft {
     pub minor: bool,
     /// Names of findings on the same object that say the same thing better, when they are at least as bad.
     pub follows: Vec<String>,
+    /// Ids or names of what follows from this finding alone, where the check's own list is of several things it looks at.
+    pub causes: Option<&'static [&'static str]>,
     /// Pasted outputs that would answer what was skipped.
     pub inputs: Vec<&'static str>,
     /// What it is about, where a check looks at many.
@@ -72,6 +74,7 @@ impl Draft {
             headline: None,
             minor: false,
             follows: Vec::new(),
+            causes: None,
             inputs: Vec::new(),
             about: None,
         }
@@ -147,6 +150,12 @@ impl Draft {
     /// Stands beneath a finding of this name, where there is one.
     pub fn follows(mut self, name: impl Into<String>) -> Self {
         self.follows.push(name.into());
+        self
+    }
+
+    /// Says what follows from it, where the check's own list is of several things.
+    pub fn explains(mut self, names: &'static [&'static str]) -> Self {
+        self.causes = Some(names);
         self
     }
 

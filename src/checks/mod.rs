@@ -6,9 +6,11 @@
 mod answered;
 mod compare;
 pub mod declare;
+mod dependence;
 pub(crate) mod live;
 mod roce;
 pub mod scope;
+mod shm;
 #[cfg(test)]
 pub(crate) mod testing;
 pub(crate) mod words;
@@ -120,7 +122,7 @@ checks! {
 pub fn find(id_or_name: &str) -> Option<&'static Check> {
     ALL.iter()
         .copied()
-        .find(|c| c.id.eq_ignore_ascii_case(id_or_name) || c.name == id_or_name)
+        .find(|c| c.id.eq_ignore_ascii_case(id_or_name) || c.name.eq_ignore_ascii_case(id_or_name))
 }
 
 /// Runs every check on everything it applies to. Order of the result does not matter; the report sorts.
@@ -359,6 +361,27 @@ fn finish(
         check.id,
         check.worst
     );
+    // The verdict must not say "a or b" where the check knows which of them it is.
+    debug_assert!(
+        draft.status < Status::Warn
+            || draft.headline.is_some()
+            || draft.name.is_some()
+            || !check.problem().contains(" or "),
+        "{}: a check that knows several problems names the one that is there",
+        check.id
+    );
+    debug_assert!(
+        !words::counts_one_as_many(&draft.detail)
+            && !words::counts_one_as_many(draft.headline.as_deref().unwrap_or_default()),
+        "{}: {}",
+        check.id,
+        draft.detail
+    );
+    debug_assert!(
+        draft.paste.as_ref().is_none_or(|p| p.starts_with("# ")),
+        "{}: lines to paste are headed by where they belong",
+        check.id
+    );
     let mut evidence = draft.evidence;
     if evidence.is_empty() {
         evidence.extend(at.map(Spot::evidence));
@@ -396,7 +419,7 @@ fn finish(
         fix: draft.fix,
         reason: draft.reason,
         left_out: None,
-        causes: check.causes,
+        causes: draft.causes.unwrap_or(check.causes),
         order,
         rare: Parts {
             paste: draft.paste,

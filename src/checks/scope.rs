@@ -1,5 +1,6 @@
 //! What a check sees: the facts of its scope, and the questions many checks ask of them.
 
+use super::compare::component;
 use super::declare::{Check, Draft, Outcome, Subsystem};
 use crate::checks::live;
 use crate::facts::container::Facts;
@@ -61,6 +62,21 @@ impl<'a> DeploymentScope<'a> {
         let (from, to) = kv_ends(roles);
         let side = |side: Vec<usize>| side.into_iter().map(|at| self.containers[at]).collect();
         (side(from), side(to))
+    }
+
+    /// Lines to paste into the container of a worker that runs, headed by where that is written.
+    pub fn for_container(&self, container: &Container<'_>, lines: &str) -> String {
+        let name = component(container);
+        let own = self.written.and_then(|written| {
+            let mut workers = written.workers.iter();
+            let worker = workers.find(|w| w.name.eq_ignore_ascii_case(name))?;
+            Some(container_place(&written.api_version, worker))
+        });
+        match own {
+            Some(place) => format!("# under {place}\n{lines}"),
+            None if name.is_empty() => format!("# under the worker's container\n{lines}"),
+            None => format!("# under the container of {name}\n{lines}"),
+        }
     }
 
     /// The node of a container, where nodes were read.
@@ -144,7 +160,7 @@ impl<'a> Container<'a> {
     pub fn moves_kv(&self) -> bool {
         match self.place.role.as_deref() {
             None => self.is_pasted(),
-            Some(role) => matches!(role, "prefill" | "decode" | "encode" | "pd"),
+            Some(role) => matches!(role, "prefill" | "decode" | "encode" | "pd" | "kv_both"),
         }
     }
 

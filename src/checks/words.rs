@@ -1,8 +1,38 @@
 //! Small parts of sentences that many checks say.
 
 /// `1 port`, `2 ports`.
-pub(crate) fn counted(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+pub(crate) fn counted(count: impl std::fmt::Display, noun: &str) -> String {
+    let count = count.to_string();
+    let end = if count == "1" { "" } else { "s" };
+    format!("{count} {noun}{end}")
+}
+
+/// `the only port is`, `1 of 8 ports is`, `2 of 8 ports are`: some of all, with the verb for one and for many.
+pub(crate) fn part(some: usize, all: usize, noun: &str, (is, are): (&str, &str)) -> String {
+    match (some, all) {
+        (1, 1) => format!("the only {noun} {is}"),
+        (1, _) => format!("1 of {all} {noun}s {is}"),
+        _ => format!("{some} of {all} {noun}s {are}"),
+    }
+}
+
+/// It says `1 ports`, or `all 1 ports`.
+pub(crate) fn counts_one_as_many(text: &str) -> bool {
+    /// Words that end like a plural and are none.
+    const OTHERS: &[&str] = &[
+        "is", "has", "was", "does", "as", "this", "its", "ms", "us", "s",
+    ];
+    let words: Vec<&str> = std::iter::once("").chain(text.split(' ')).collect();
+    words.windows(3).any(|three| {
+        let [before, count, noun] = three else {
+            return false;
+        };
+        let noun = noun.trim_end_matches([',', ';', ':', '.', ')']);
+        let plural = noun.ends_with('s') && !noun.ends_with("ss") && !OTHERS.contains(&noun);
+        let word = noun.chars().all(|c| c.is_ascii_alphabetic());
+        // Behind a colon stands a value and what it does: `NCCL_IB_DISABLE=1: 1 switches ..`.
+        count.trim_start_matches('(') == "1" && plural && word && !before.ends_with(':')
+    })
 }
 
 /// Some of many: all of up to four, else three and how many more.
@@ -20,6 +50,20 @@ pub(crate) fn span(names: &[&str]) -> String {
         [one] => (*one).to_owned(),
         [one, other] => format!("{one} and {other}"),
         [first, .., last] => format!("{first} to {last}"),
+    }
+}
+
+/// What is wrong with a value, in a few words: `UCX_TLS=tcp: cuda_copy is not enabled`. A reason may begin with the value in
+/// quotes, alone or as the subject of its sentence.
+pub(crate) fn of_value(variable: &str, shown: &str, reason: &str) -> String {
+    let reason = match reason.split_once("\": ") {
+        Some((value, rest)) if value.starts_with('"') => rest,
+        _ => reason,
+    };
+    let clause = first_clause(reason);
+    match reason.starts_with('"') {
+        true => format!("{variable}={clause}"),
+        false => format!("{shown}: {clause}"),
     }
 }
 
@@ -42,6 +86,32 @@ mod tests {
             [counted(1, "port"), counted(2, "port")],
             ["1 port", "2 ports"]
         );
+        let said = |reason: &str| of_value("UCX_TLS", "UCX_TLS=tcp", reason);
+        assert_eq!(
+            said("\"tcp\": cuda_copy is not enabled, so UCX does not see it"),
+            "UCX_TLS=tcp: cuda_copy is not enabled"
+        );
+        assert_eq!(said("no RDMA; and more"), "UCX_TLS=tcp: no RDMA");
+        assert_eq!(
+            said("\"tcp\" pins TCP, so it is slow"),
+            "UCX_TLS=\"tcp\" pins TCP"
+        );
+        let is = ("is", "are");
+        assert_eq!(part(1, 1, "port", is), "the only port is");
+        assert_eq!(part(1, 2, "port", is), "1 of 2 ports is");
+        assert_eq!(part(2, 2, "port", is), "2 of 2 ports are");
+        for (text, bad) in [
+            ("1 ports are up", true),
+            ("all 1 GPUs, and", true),
+            ("(1 lines)", true),
+            ("NCCL_IB_DISABLE=1: 1 switches it off", false),
+            ("1 port is up", false),
+            ("1 is up", false),
+            ("1 of 2 ports", false),
+            ("21 ports", false),
+        ] {
+            assert_eq!(counts_one_as_many(text), bad, "{text}");
+        }
         assert_eq!(span(&["mlx5_0"]), "mlx5_0");
         assert_eq!(span(&["mlx5_0", "mlx5_1"]), "mlx5_0 and mlx5_1");
         assert_eq!(span(&["a", "b", "c"]), "a to c");

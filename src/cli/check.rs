@@ -23,7 +23,7 @@ fn no_pod(argument: clap::Arg) -> clap::Arg {
 }
 
 #[derive(Debug, Args)]
-#[command(mut_arg("pod", no_pod))]
+#[command(mut_arg("pod", no_pod), after_long_help = super::help::CHECK)]
 pub(super) struct Arguments {
     /// Name of the DynamoGraphDeployment; the only one of the namespace by default.
     #[arg(value_name = "DEPLOYMENT", conflicts_with_all = ["selector", "from"])]

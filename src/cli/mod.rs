@@ -3,11 +3,13 @@
 mod check;
 mod demo;
 mod env;
-mod explain;
+pub(crate) mod explain;
+mod help;
 mod install;
 mod interrupt;
 #[cfg(feature = "mcp")]
 mod mcp;
+mod next;
 mod nixl;
 mod node;
 #[cfg(feature = "cluster")]
@@ -78,11 +80,16 @@ struct ReportArguments {
     require_trusted: bool,
 }
 
+/// What sees no transfer can never be trusted, so it does not offer to demand it.
+fn sees_no_transfer(argument: clap::Arg) -> clap::Arg {
+    argument.hide(true)
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
     /// For people.
     Text,
-    /// For programs. docs/report.schema.json describes reports.
+    /// For programs. docs/explain.schema.json describes it.
     Json,
 }
 
@@ -178,6 +185,26 @@ impl ReportArguments {
         self.show.show(report, fail_on, self.require_trusted)?;
         Ok(report.exit_code(fail_on, self.require_trusted))
     }
+}
+
+impl ReportArguments {
+    /// Refuses to demand trust of a command that cannot give it.
+    fn refuse_trust(&self, command: &str) -> Option<anyhow::Result<ExitCode>> {
+        self.require_trusted.then(|| {
+            usage(&format!(
+                "{command} sees no transfer, so that nothing it reports is ever `trusted`, and --require-trusted would always \
+                 end in 3; demand it of `check NAME --transfer` or of `nixl --transfer`, and let {command} fail on warnings with \
+                 --strict"
+            ))
+        })
+    }
+}
+
+/// The command line is wrong.
+fn usage(message: &str) -> anyhow::Result<ExitCode> {
+    // Nothing is left to be done when stderr is gone.
+    let _ = writeln!(anstream::stderr(), "error: {message}");
+    Ok(ExitCode::Usage)
 }
 
 /// The current directory, and the root that paths in files for others are relative to: the workspace of a GitHub job where

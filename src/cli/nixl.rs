@@ -33,7 +33,7 @@ use std::time::{Duration, Instant};
 
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("ends").args(["peer", "own", "pods"]))]
-#[command(mut_args(of_pods))]
+#[command(mut_args(of_pods), after_long_help = super::help::NIXL)]
 pub(super) struct Arguments {
     #[command(flatten)]
     targets: TargetArguments,

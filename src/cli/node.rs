@@ -1,7 +1,7 @@
 //! `node`: what this machine or these containers can really do.
 
 use super::interrupt::{leave, on_interrupt};
-use super::{ReportArguments, print};
+use super::{ReportArguments, help, next, print, sees_no_transfer};
 use crate::report::{ExitCode, InputError, Note, Pairs};
 use crate::snapshot::{Bundle, Folded};
 use crate::{bundle, checks, collect, sanitise};
@@ -15,6 +15,7 @@ use std::time::Duration;
 
 #[derive(Debug, Args)]
 #[command(mut_args(of_pods))]
+#[command(after_long_help = help::NODE, mut_arg("require_trusted", sees_no_transfer))]
 pub(super) struct Arguments {
     #[command(flatten)]
     pub(super) targets: TargetArguments,
@@ -106,6 +107,9 @@ pub(super) struct Collected {
 
 impl Arguments {
     pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
+        if let Some(refused) = self.report.refuse_trust("node") {
+            return refused;
+        }
         let each = Duration::from_secs(self.targets.timeout.min(self.targets.deadline));
         if self.print_script {
             print(&collect::script(each).text)?;
@@ -121,7 +125,7 @@ impl Arguments {
         }
         let findings = checks::run_through(std::mem::take(&mut collected.snapshots));
         let selection = self.report.selection(&[]);
-        let report = selection.roll_up(
+        let mut report = selection.roll_up(
             "node",
             Vec::new(),
             findings,
@@ -129,6 +133,7 @@ impl Arguments {
             collected.notes,
             Pairs::default(),
         );
+        report.next = next::after_node(&report);
         let code = self.report.finish(&report, &selection)?;
         Ok(if collected.interrupted {
             ExitCode::Interrupted

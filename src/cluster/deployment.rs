@@ -204,7 +204,7 @@ async fn by_selector(
     if graphs.len() > 1 {
         let list: Vec<String> = graphs
             .iter()
-            .map(|(name, n)| format!("{} ({n} pods)", said(name)))
+            .map(|(name, n)| format!("{} ({n} pod{})", said(name), if *n == 1 { "" } else { "s" }))
             .collect();
         notes.push(Note {
             object: format!("-l {}", said(selector)),

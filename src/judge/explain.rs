@@ -62,6 +62,80 @@ impl Context {
         }
         Ok(said.into_context())
     }
+
+    /// What `explain` judges in, in the words of `--context`: every key with its value, said or assumed. Given back, they make
+    /// the same place.
+    pub fn assumed(&self) -> Vec<(&'static str, String)> {
+        let known =
+            |version: Option<Version>| version.map_or("unknown".to_owned(), |v| v.to_string());
+        let tri = |tri: Tri| match tri {
+            Tri::Yes => "yes".to_owned(),
+            Tri::No => "no".to_owned(),
+            Tri::Unknown => "unknown".to_owned(),
+        };
+        let list = |parts: Option<Vec<String>>| match parts {
+            None => "unknown".to_owned(),
+            Some(parts) if parts.is_empty() => "none".to_owned(),
+            Some(parts) => parts.join(","),
+        };
+        let nics = self
+            .nics
+            .as_ref()
+            .map(|nics| nics.iter().map(nic_words).collect());
+        let gids = self
+            .gids
+            .as_ref()
+            .map(|gids| gids.iter().map(gid_words).collect());
+        let backend = match self.backend {
+            Backend::Ucx => "UCX",
+            Backend::Libfabric => "LIBFABRIC",
+            Backend::Other | Backend::Unknown => "unknown",
+        };
+        vec![
+            ("ucx", known(self.ucx)),
+            ("nixl", known(self.nixl)),
+            ("nccl", known(self.nccl)),
+            ("internode", tri(self.internode)),
+            (
+                "gpu",
+                self.gpus.as_ref().map_or("unknown".to_owned(), gpu_words),
+            ),
+            ("mnnvl", tri(self.mnnvl)),
+            ("nics", list(nics)),
+            ("net", list(self.net.clone())),
+            ("gids", list(gids)),
+            ("peermem", tri(self.peermem)),
+            ("dmabuf", tri(self.dmabuf)),
+            ("efa", tri(self.efa)),
+            ("backend", backend.to_owned()),
+            (
+                "netplugin",
+                self.netplugin.clone().unwrap_or_else(|| "none".to_owned()),
+            ),
+        ]
+    }
+}
+
+fn nic_words(nic: &Nic) -> String {
+    let link = match nic.link {
+        Link::InfiniBand => "IB",
+        Link::Ethernet => "Ethernet",
+        Link::Unknown => "Unknown",
+    };
+    format!("{}:{}/{link}/{}", nic.device, nic.port, nic.state)
+}
+
+fn gid_words(gid: &Gid) -> String {
+    match gid.roce_version {
+        None => gid.index.to_string(),
+        Some(version) => format!("{}:v{version}", gid.index),
+    }
+}
+
+fn gpu_words(gpus: &Gpus) -> String {
+    let joined = gpus.nvswitch == Tri::Yes && !is_rack(&gpus.model);
+    let end = if joined { "-NVSwitch" } else { "" };
+    format!("{}x{}{end}", gpus.count, gpus.model)
 }
 
 /// What was said; None where it was not. `Some(None)` means that `unknown` was said.
@@ -113,7 +187,8 @@ impl Said {
                 &mut self.net,
                 "net",
                 value,
-                "interface names with commas",
+                "names of network interfaces with commas, such as eth0 or eth0,ib0 (of at most 15 letters, digits, `.`, `_` or \
+                 `-`), or none; the fabric is said with nics or efa",
                 net,
             ),
             "gids" => set(
@@ -137,7 +212,7 @@ impl Said {
                 &mut self.netplugin,
                 "netplugin",
                 value,
-                "none or the name of a plugin",
+                "none, or the name of a plugin of letters, digits, `_` or `-`, such as aws-ofi-nccl or ib",
                 plugin,
             ),
             _ => Err(ContextError::UnknownKey {
@@ -279,11 +354,22 @@ fn backend(value: &str) -> Option<Backend> {
 }
 
 fn plugin(value: &str) -> Option<String> {
-    (!value.is_empty()).then(|| value.to_owned())
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    let fits = !value.is_empty() && value.len() <= 64 && value.chars().all(plain);
+    // A yes or no answers another question.
+    let answer = ["yes", "no", "unknown"].contains(&value);
+    (fits && !answer).then(|| value.to_owned())
 }
 
 /// A pod of a GB200 or GB300 rack has the four GPUs of one tray.
 const GPUS_OF_A_TRAY: u32 = 4;
+
+/// `GB200-NVL72`: one NVLink domain over many trays.
+fn is_rack(model: &str) -> bool {
+    model
+        .rsplit_once("-NVL")
+        .is_some_and(|(_, n)| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+}
 
 fn gpus(value: &str) -> Option<Gpus> {
     let counted = value.split_once('x').and_then(|(count, model)| {
@@ -293,19 +379,14 @@ fn gpus(value: &str) -> Option<Gpus> {
             .filter(|n| *n > 0)
             .map(|count| (count, model))
     });
-    let rack = |model: &str| {
-        model
-            .rsplit_once("-NVL")
-            .is_some_and(|(_, n)| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
-    };
     let (count, model) = match counted {
         Some(counted) => counted,
-        None if rack(value) => (GPUS_OF_A_TRAY, value),
+        None if is_rack(value) => (GPUS_OF_A_TRAY, value),
         None => return None,
     };
     let (model, joined) = match model.strip_suffix("-NVSwitch") {
         Some(model) => (model, true),
-        None => (model, rack(model)),
+        None => (model, is_rack(model)),
     };
     let plain = !model.is_empty()
         && model
@@ -351,14 +432,36 @@ fn nic(text: &str) -> Option<Nic> {
     })
 }
 
+/// Interfaces as the kernel names them (`IFNAMSIZ`). What names a kind of fabric or an RDMA device means another key.
 fn net(value: &str) -> Option<Vec<String>> {
-    value
-        .split(',')
-        .map(|n| {
-            let n = n.trim();
-            (!n.is_empty() && !n.contains(char::is_whitespace)).then(|| n.to_owned())
-        })
-        .collect()
+    const FABRICS: &[&str] = &[
+        "ib",
+        "infiniband",
+        "roce",
+        "rocev2",
+        "rdma",
+        "ethernet",
+        "tcp",
+        "efa",
+        "nvlink",
+        "yes",
+        "no",
+        "unknown",
+        "any",
+        "all",
+    ];
+    if value == "none" {
+        return Some(vec![]);
+    }
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    let name = |n: &str| {
+        let n = n.trim();
+        let fits = (1..=15).contains(&n.len()) && n.chars().all(plain);
+        let device = n.starts_with("mlx5_") || n.starts_with("rdmap");
+        let other = FABRICS.contains(&n.to_ascii_lowercase().as_str());
+        (fits && !device && !other).then(|| n.to_owned())
+    };
+    value.split(',').map(name).collect()
 }
 
 fn gids(value: &str) -> Option<Option<Vec<Gid>>> {
@@ -450,6 +553,25 @@ mod tests {
     }
 
     #[test]
+    fn what_is_assumed_makes_the_same_place() {
+        for said in [
+            "",
+            "ucx=1.20;gpu=GB200-NVL72;mnnvl=yes;nics=none",
+            "nics=mlx5_0:1/Ethernet/ACTIVE,mlx5_1:1/IB/DOWN;gids=0:v1,3:v2;net=eth0,bond0.7",
+            "efa=yes;backend=LIBFABRIC;netplugin=aws-ofi-nccl;gpu=4xH100",
+            "nixl=unknown;nics=unknown;internode=no;net=none;peermem=no;dmabuf=yes",
+        ] {
+            let place = Context::for_explain(said).expect(said);
+            let assumed = place.assumed();
+            let keys: Vec<&str> = assumed.iter().map(|(key, _)| *key).collect();
+            assert_eq!(keys.join(", "), KEYS);
+            let all: Vec<String> = assumed.iter().map(|(k, v)| format!("{k}={v}")).collect();
+            let again = Context::for_explain(&all.join(";")).expect(said);
+            assert_eq!(again, place, "{said}");
+        }
+    }
+
+    #[test]
     fn mistakes_are_errors_that_list_the_keys() {
         for wrong in [
             "colour=blue",
@@ -464,6 +586,15 @@ mod tests {
             "nics=mlx5_0:1/ROCE/ACTIVE",
             "nics=mlx5_0:1/IB",
             "net=",
+            "net=roce",
+            "net=IB",
+            "net=mlx5_0",
+            "net=eth0;net=eth1",
+            "net=a-name-that-no-interface-has",
+            "net=eth0/1",
+            "netplugin=yes",
+            "netplugin=a b",
+            "Net=eth0",
             "gids=a",
             "gids=3:v3",
             "efa=maybe",

@@ -167,14 +167,20 @@ impl<'a> Pod<'a> {
         out
     }
 
+    fn added(&self) -> impl Iterator<Item = Node<'a>> {
+        let list = self.in_container(&["securityContext", "capabilities", "add"]);
+        list.into_iter().flat_map(Node::items)
+    }
+
     /// All added capabilities.
     pub fn capabilities(&self) -> Vec<String> {
-        let list = self.in_container(&["securityContext", "capabilities", "add"]);
-        list.into_iter()
-            .flat_map(Node::items)
-            .filter_map(Node::word)
-            .map(name_of)
-            .collect()
+        self.added().filter_map(Node::word).map(name_of).collect()
+    }
+
+    /// Where the capability to lock memory is added.
+    pub fn ipc_lock_range(&self) -> Option<Range> {
+        let locks = |node: &Node<'_>| node.word().is_some_and(locks_memory);
+        self.added().find(locks).map(Range::of)
     }
 
     /// The container is privileged.
@@ -185,12 +191,23 @@ impl<'a> Pod<'a> {
 
     /// `runAsUser` of the container, else of the pod.
     pub fn run_as_user(&self) -> Option<i64> {
-        const PATH: [&str; 2] = ["securityContext", "runAsUser"];
-        self.in_container(&PATH)
-            .or_else(|| self.in_spec(&PATH))?
-            .word()?
-            .parse()
-            .ok()
+        self.user()?.1.word()?.parse().ok()
+    }
+
+    /// Where it is written.
+    pub fn run_as_user_range(&self) -> Option<Range> {
+        self.user().map(|(key, value)| Range::pair(key, value))
+    }
+
+    fn user(&self) -> Option<(Node<'a>, Node<'a>)> {
+        let context = [
+            self.in_container(&["securityContext"]),
+            self.in_spec(&["securityContext"]),
+        ];
+        context
+            .into_iter()
+            .flatten()
+            .find_map(|context| context.pair("runAsUser"))
     }
 
     /// A switch of the pod spec: `hostNetwork`, `hostIPC`.
@@ -238,23 +255,27 @@ impl<'a> Pod<'a> {
         self.shm_range.or_else(mounted)
     }
 
-    /// The host's `/dev/infiniband` is mounted in the container.
-    pub fn infiniband_hostpath(&self) -> bool {
-        let holds = |v: &Node<'_>| {
-            let path = v.word_at(&["hostPath", "path"]).unwrap_or_default();
-            let path = path.trim_end_matches('/');
-            path == "/dev" || path == "/dev/infiniband" || path.starts_with("/dev/infiniband/")
-        };
+    /// The host's `/dev/infiniband` is mounted in the container: where its volume names it.
+    pub fn infiniband_hostpath(&self) -> Option<Range> {
         let volumes = self.in_spec(&["volumes"]).into_iter().flat_map(Node::items);
-        let names: HashSet<&str> = volumes
-            .filter(holds)
-            .filter_map(|v| v.word_at(&["name"]))
-            .collect();
-        !names.is_empty()
-            && self.mounts().any(|m| {
-                m.word_at(&["name"])
-                    .is_some_and(|name| names.contains(name))
-            })
+        let mut found: HashMap<&str, Range> = HashMap::new();
+        for volume in volumes {
+            let Some((key, value)) = volume.get("hostPath").and_then(|host| host.pair("path"))
+            else {
+                continue;
+            };
+            let path = value.word().unwrap_or_default().trim_end_matches('/');
+            let holds =
+                path == "/dev" || path == "/dev/infiniband" || path.starts_with("/dev/infiniband/");
+            if let Some(name) = volume.word_at(&["name"]).filter(|_| holds) {
+                found.entry(name).or_insert(Range::pair(key, value));
+            }
+        }
+        if found.is_empty() {
+            return None;
+        }
+        self.mounts()
+            .find_map(|m| found.get(m.word_at(&["name"])?).copied())
     }
 
     /// Annotation keys that attach secondary networks.
@@ -390,6 +411,11 @@ fn under<'p>(path: &'p str, mount: &str) -> Option<&'p str> {
     } else {
         rest.strip_prefix('/')
     }
+}
+
+/// The capability lets a process lock memory.
+pub fn locks_memory(capability: &str) -> bool {
+    matches!(capability, "IPC_LOCK" | "CAP_IPC_LOCK" | "ALL")
 }
 
 /// `gpu` is the operator's own word; the others are device plugins.

@@ -279,8 +279,33 @@ impl Reader {
             return;
         }
         let workload = assemble(object, kind, framework, built, scope);
+        // Of pods as they run, the checks of a deployment say which side is not there.
+        if workload.disaggregated && !roles::is_disaggregated(&workload.workers) && kind != "Pods" {
+            self.note(place(), alone(&workload));
+        }
         self.inventory.workloads.push(workload);
     }
+}
+
+/// What is said of one side of disaggregated serving whose peer is another object.
+fn alone(workload: &Workload) -> String {
+    let mut sides: Vec<&str> = Vec::new();
+    for worker in &workload.workers {
+        let side = match worker.role {
+            Role::Either => "it does not say which: kv_both",
+            role => role.word(),
+        };
+        if !sides.contains(&side) {
+            sides.push(side);
+        }
+    }
+    format!(
+        "{} {} is one side of disaggregated serving ({}), and its peer is not in this object: it was judged by itself, and prefill \
+         was not held against decode",
+        workload.kind,
+        workload.name,
+        sides.join(", ")
+    )
 }
 
 fn kind_of<'a>(object: Node<'a>) -> &'a str {
@@ -350,9 +375,17 @@ fn assemble(
     let separates_roles = built
         .iter()
         .any(|b| b.pushes_apart && b.worker.role != Role::Agg);
+    let sides: Vec<bool> = built.iter().map(|b| b.hands_on).collect();
     let mut workers: Vec<Worker> = built.into_iter().map(|b| b.worker).collect();
     roles::by_names(&mut workers);
     let single = kind != "DynamoGraphDeployment";
+    if single && !mocker && !roles::is_disaggregated(&workers) {
+        for (worker, _) in workers.iter_mut().zip(sides).filter(|(_, side)| *side) {
+            if worker.role_source == "default" {
+                (worker.role, worker.role_source) = (Role::Either, "connector");
+            }
+        }
+    }
     // Pods as they run may be one end only: the other has no pod now, or was not selected.
     let one_end = kind == "Pods" && workers.iter().any(|w| w.role != Role::Agg);
     let disaggregated =

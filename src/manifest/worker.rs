@@ -120,17 +120,22 @@ pub(super) fn build(pod: &Pod<'_>, framework: Option<&str>, scope: Scope<'_, '_>
             .range
             .unwrap_or_else(|| resources_range(pod))
             .spot(scope.file),
-        reach: pod::reach(&resources, &claims, infiniband_hostpath, host_network),
+        reach: pod::reach(
+            &resources,
+            &claims,
+            infiniband_hostpath.is_some(),
+            host_network,
+        ),
         rdma_resources: resources.rdma,
         claims: claims.templates,
         claim_classes: claims.classes,
         unresolved_claims: claims.unresolved,
-        ipc_lock: caps_add
-            .iter()
-            .any(|c| matches!(c.as_str(), "IPC_LOCK" | "CAP_IPC_LOCK" | "ALL")),
+        ipc_lock: caps_add.iter().any(|c| pod::locks_memory(c)),
+        ipc_lock_spot: pod.ipc_lock_range().map(|range| range.spot(scope.file)),
         caps_add,
         privileged: pod.privileged(),
         run_as_user: pod.run_as_user(),
+        run_as_user_spot: pod.run_as_user_range().map(|range| range.spot(scope.file)),
         ulimit_memlock_in_script: start.ulimit_memlock,
         host_network,
         host_ipc: pod.host("hostIPC"),
@@ -138,7 +143,7 @@ pub(super) fn build(pod: &Pod<'_>, framework: Option<&str>, scope: Scope<'_, '_>
         shm_user_mount: pod.shm_user_mount(),
         shm_spot: pod.shm_range().map(|range| range.spot(scope.file)),
         by_operator: pod.by_operator,
-        infiniband_hostpath,
+        infiniband_hostpath: infiniband_hostpath.map(|range| range.spot(scope.file)),
         net_annotations: pod.net_annotations(),
         unknown_parts,
         kv_transfer,

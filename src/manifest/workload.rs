@@ -51,6 +51,9 @@ pub enum Role {
     Pd,
     /// Aggregated: everything in one worker; also when nothing says otherwise.
     Agg,
+    /// One side of disaggregated serving that does not say which: its connector moves KV between processes (vLLM's `kv_role:
+    /// kv_both`), and its peer is another object.
+    Either,
 }
 
 impl Role {
@@ -62,6 +65,7 @@ impl Role {
             Self::Encode => "encode",
             Self::Pd => "pd",
             Self::Agg => "agg",
+            Self::Either => "kv_both",
         }
     }
 }
@@ -188,7 +192,8 @@ pub struct Worker {
     pub spot: Spot,
     /// What it does.
     pub role: Role,
-    /// What the role rests on: `type`, `subComponentType`, `flag`, `env`, `config`, `kv_role`, `name`, `default`.
+    /// What the role rests on: `type`, `subComponentType`, `flag`, `env`, `config`, `kv_role`, `name`,
+    /// `connector`, `default`.
     pub role_source: &'static str,
     /// The serving engine; None when nothing says.
     pub engine: Option<Engine>,
@@ -214,12 +219,16 @@ pub struct Worker {
     pub unresolved_claims: Vec<String>,
     /// `IPC_LOCK` is added.
     pub ipc_lock: bool,
+    /// Where it is added, for the excerpt.
+    pub ipc_lock_spot: Option<Spot>,
     /// All added capabilities.
     pub caps_add: Vec<String>,
     /// The container is privileged.
     pub privileged: bool,
     /// `runAsUser` of the container, else of the pod.
     pub run_as_user: Option<i64>,
+    /// Where it is written, for the excerpt.
+    pub run_as_user_spot: Option<Spot>,
     /// The start script raises the limit itself (`ulimit -l unlimited`).
     pub ulimit_memlock_in_script: bool,
     /// The pod uses the host's network namespace.
@@ -234,8 +243,8 @@ pub struct Worker {
     pub shm_spot: Option<Spot>,
     /// The object is run by the Dynamo operator, which mounts its own `/dev/shm`.
     pub by_operator: bool,
-    /// The host's `/dev/infiniband` is mounted.
-    pub infiniband_hostpath: bool,
+    /// Where the host's `/dev/infiniband` is named, where it is mounted.
+    pub infiniband_hostpath: Option<Spot>,
     /// Annotation keys that attach secondary networks (`networking.gke.io/interfaces`, `k8s.v1.cni.cncf.io/networks`).
     pub net_annotations: Vec<String>,
     /// Parts of the entry that are placeholders, so that nothing is known of them: `env`, `resources` (with claims and

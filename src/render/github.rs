@@ -2,7 +2,7 @@
 
 use super::left_out;
 use super::place::{Surroundings, object};
-use crate::report::{Fix, Report, Status, Trust};
+use crate::report::{FailOn, Fix, Report, Status, Trust};
 use std::fmt::Write;
 
 /// So many causes are annotated; GitHub shows ten of each level.
@@ -26,7 +26,8 @@ pub fn render(report: &Report, around: Surroundings<'_>) -> String {
     for line in left_out::lines(report) {
         command(&mut out, "notice", &[("title", "left out")], &line);
     }
-    let failed = around.require_trusted && report.trust != Trust::Trusted;
+    let failed = around.require_trusted && report.trust != Trust::Trusted
+        || around.fail_on != FailOn::Never && report.judged_nothing();
     let level = if failed { "error" } else { "notice" };
     let title = format!("interconnect: {}", report.trust.word());
     command(&mut out, level, &[("title", &title)], &report.verdict);

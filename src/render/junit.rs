@@ -2,7 +2,7 @@
 
 use super::left_out;
 use super::place::{Surroundings, object};
-use crate::report::{Finding, Report, SkipReason, Status, Trust};
+use crate::report::{FailOn, Finding, Report, SkipReason, Status, Trust};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -117,7 +117,8 @@ fn trust(report: &Report, around: Surroundings<'_>) -> Case {
         let _ = write!(text, "\n{line}");
     }
     let failed = report.trust == Trust::Untrusted
-        || (around.require_trusted && report.trust != Trust::Trusted);
+        || (around.require_trusted && report.trust != Trust::Trusted)
+        || (around.fail_on != FailOn::Never && report.judged_nothing());
     let end = match report.trust {
         _ if failed => End::Failed(report.trust.word().to_owned(), text),
         Trust::Trusted | Trust::NotApplicable => End::Said(text),

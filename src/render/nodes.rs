@@ -1,6 +1,7 @@
 //! The nodes of the cluster in a table: those that are alike share a row.
 
 use super::text::paragraph;
+use crate::checks::words::counted;
 use crate::report::{DomainReport, Fast, NodeReport, NodesReport};
 use std::fmt::Write;
 
@@ -52,7 +53,11 @@ pub(super) fn render(
     }
     if rows.len() > limit {
         let left: usize = rows[limit..].iter().map(|(names, ..)| names.len()).sum();
-        let _ = writeln!(out, "  and {left} more nodes: --verbose shows all");
+        let _ = writeln!(
+            out,
+            "  and {}: --verbose shows all",
+            counted(left, "more node")
+        );
     }
     if report.others > 0 {
         let _ = writeln!(
@@ -72,8 +77,8 @@ pub(super) fn render(
 pub(super) fn domain(domain: &DomainReport) -> String {
     let joined = domain.nodes.len();
     let of = match domain.wanted {
-        0 => format!("{joined} nodes"),
-        wanted => format!("{joined} of {wanted} nodes"),
+        0 => counted(joined, "node"),
+        wanted => format!("{joined} of {}", counted(wanted, "node")),
     };
     let status = match domain.status.as_str() {
         "" => "no status",
@@ -87,8 +92,7 @@ pub(super) fn offer(node: &NodeReport) -> String {
     let mut parts = Vec::new();
     match (&node.product, node.gpus) {
         (Some(product), n) => parts.push(format!("{n} x {product}")),
-        (None, 1) => parts.push("1 GPU".to_owned()),
-        (None, n) => parts.push(format!("{n} GPUs")),
+        (None, n) => parts.push(counted(n, "GPU")),
     }
     match node.rdma.is_empty() {
         true => parts.push("no RDMA resource".to_owned()),

@@ -1,6 +1,7 @@
 //! Transfers as a person reads them: one entry for each that is not proven, and a matrix where there are several.
 
 use super::text::{Options, colour, paragraph, styled};
+use crate::checks::words::counted;
 use crate::report::{PairReport, Report, Status};
 use anstyle::Style;
 use std::collections::{BTreeMap, BTreeSet};
@@ -234,7 +235,11 @@ fn entries(out: &mut String, made: &[PairReport], options: Options, width: usize
     }
     if groups.len() > limit {
         let rest: usize = groups[limit..].iter().map(Vec::len).sum();
-        let _ = writeln!(out, "  and {rest} more pairs: --verbose shows all");
+        let _ = writeln!(
+            out,
+            "  and {}: --verbose shows all",
+            counted(rest, "more pair")
+        );
     }
 }
 

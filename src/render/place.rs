@@ -45,13 +45,7 @@ impl Surroundings<'_> {
     /// The place of evidence that stands in a file. What came from standard input, a rendering or the cluster stands in none.
     pub(super) fn place(&self, evidence: &Evidence) -> Option<Place> {
         let path = evidence.path.as_deref()?;
-        // What was read of a cluster is shown under a name that is no file's.
-        let yaml = |p: &str| {
-            [".yaml", ".yml"]
-                .iter()
-                .any(|end| p.to_lowercase().ends_with(end))
-        };
-        if path.starts_with('<') || (path.contains(' ') && !yaml(path)) {
+        if path.starts_with('<') || evidence.is_of_object() {
             return None;
         }
         let (path, below_root) = self.relative(path);

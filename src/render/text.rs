@@ -5,6 +5,7 @@
 use super::fleet;
 use super::{baseline, budget, environment, nodes};
 use crate::ask;
+use crate::checks::words::counted;
 use crate::observed::Skip;
 use crate::report::{
     Evidence, Finding, Fix, Report, SkipReason, Status, Trust, WorkerReport, WorkloadReport,
@@ -154,6 +155,10 @@ fn one_workload(w: &WorkloadReport, report: &Report, options: Options) -> String
 /// One worker in a line.
 pub(super) fn worker(k: &WorkerReport) -> String {
     let mut words = format!("{} x {}", k.replicas, k.role);
+    if k.role == "kv_both" {
+        // vLLM's word for a worker that may be either side; which it is, its peer would tell.
+        words = format!("{} x prefill or decode (kv_both)", k.replicas);
+    }
     if k.role != k.name {
         let _ = write!(words, " {}", k.name);
     }
@@ -202,7 +207,13 @@ fn one_fix(out: &mut String, number: usize, fix: &Fix, report: &Report, width: u
         paragraph(out, &format!("fix: {action}"), "    ", width);
     }
     if let Some(paste) = &fix.paste {
-        let _ = writeln!(out, "    paste:");
+        // The lines are headed by the place in the first of them.
+        let likewise: Vec<&str> = fix.also.iter().map(|also| also.name.as_str()).collect();
+        let likewise = match likewise.as_slice() {
+            [] => String::new(),
+            all => format!(" (and the same in {})", crate::checks::words::listed(all)),
+        };
+        paragraph(out, &format!("paste{likewise}:"), "    ", width);
         for line in paste.lines() {
             let _ = writeln!(out, "        {line}");
         }
@@ -250,6 +261,16 @@ fn excerpt(out: &mut String, evidence: &Evidence, status: Status, width: usize) 
     } else {
         Level::WARNING
     };
+    if let (Some(object), true) = (&evidence.path, evidence.is_of_object()) {
+        hanging(out, object, "      ", "      ", width);
+        let lines = evidence.excerpt.lines();
+        let indent = |line: &str| line.len() - line.trim_start().len();
+        let least = lines.clone().map(indent).min().unwrap_or_default();
+        for line in lines {
+            quoted(out, line.get(least..).unwrap_or(line), width);
+        }
+        return;
+    }
     let (Some(path), Some(line)) = (&evidence.path, evidence.line) else {
         let read = evidence.ask.as_deref().unwrap_or_default();
         // A list of files that is wider than the screen is better named by its id.
@@ -445,8 +466,8 @@ fn notes(out: &mut String, report: &Report, options: Options, width: usize) {
     if report.notes.len() > limit {
         let _ = writeln!(
             out,
-            "and {} more notes: --verbose shows all",
-            report.notes.len() - limit
+            "and {}: --verbose shows all",
+            counted(report.notes.len() - limit, "more note")
         );
     }
 }
@@ -635,7 +656,8 @@ mod tests {
         let text = graph(&lines(&[RDMA, LOCK, &env(&[("UCX_TLS", "tcp,cuda_copy")])]));
         insta::assert_snapshot!(drawn(&report(&text), false), @r#"
         NOT TRUSTED
-        Disaggregated serving with g cannot be trusted; fix first: UCX_TLS="tcp,cuda_copy" (on g/p).
+        Disaggregated serving with g cannot be trusted; fix first: UCX_TLS=tcp,cuda_copy: no RDMA transport
+        (rc, dc, srd) is enabled (on g/p).
 
         g  untrusted  t.yaml:1
             1 x prefill p (1 GPU, device-plugin)
@@ -653,6 +675,22 @@ mod tests {
 
         Observed 14 of 14 checks: 12 ok, 0 warn, 2 fail, 0 skipped.
         "#);
+    }
+
+    #[test]
+    fn an_object_is_no_file() {
+        let mut report = report(&graph(GPU));
+        for evidence in report.fix_first.iter_mut().flat_map(|f| &mut f.evidence) {
+            evidence.path = Some("Pods of g".to_owned());
+        }
+        let text = drawn(&report, false);
+        assert!(
+            text.contains(
+                "\n      Pods of g\n        | resources: {limits: {nvidia.com/gpu: 1}}\n"
+            ),
+            "{text}"
+        );
+        assert!(!text.contains("Pods of g:"), "{text}");
     }
 
     #[test]
@@ -675,7 +713,7 @@ mod tests {
             13 |               resources: {limits: {nvidia.com/gpu: 1}}
                |                                    ^^^^^^^^^^^^^^^^^^^
             fix: request the cluster's RDMA resource and add IPC_LOCK, or render the overlay that does
-            paste:
+            paste (and the same in d):
                 # under spec.components[p].podTemplate.spec.containers[main]
                 resources:
                   limits:
@@ -761,7 +799,7 @@ mod tests {
             ok      ipc-lock-missing  [K8S007]
                     the container may lock memory
             ok      rdma-count  [K8S006]
-                    1 rdma/ib for 1 GPUs
+                    1 rdma/ib for 1 GPU
             ok      shm-small  [K8S013]
                     shared memory is the operator's default of 8Gi
             ok      env:disagg-transport  [ENV004]
@@ -773,7 +811,7 @@ mod tests {
             ok      ipc-lock-missing  [K8S007]
                     the container may lock memory
             ok      rdma-count  [K8S006]
-                    1 rdma/ib for 1 GPUs
+                    1 rdma/ib for 1 GPU
             ok      shm-small  [K8S013]
                     shared memory is the operator's default of 8Gi
             ok      env:disagg-transport  [ENV004]

@@ -5,7 +5,7 @@
 pub enum ExitCode {
     /// No check failed.
     Ok = 0,
-    /// At least one check failed; with `--fail-on warn`, at least one warned.
+    /// At least one check failed; with `--fail-on warn`, at least one warned. Or nothing could be judged.
     Failed = 1,
     /// The command line is wrong.
     Usage = 2,
@@ -33,7 +33,7 @@ impl ExitCode {
         match self {
             Self::Ok => "no check failed",
             Self::Failed => {
-                "at least one check failed (`--fail-on warn` or `--strict`: or warned; `--fail-on never`: not used)"
+                "at least one check failed (`--fail-on warn` or `--strict`: or warned), or nothing that was given could be judged (no worker in the manifests, nothing usable in pasted outputs); `--fail-on never`: not used"
             }
             Self::Usage => "the command line is wrong",
             Self::NotTrusted => "`--require-trusted` was given and trust is not `trusted`",

@@ -40,6 +40,20 @@ pub struct Evidence {
     pub excerpt: String,
 }
 
+impl Evidence {
+    /// It was read of an object of a cluster, whose name stands where a file's would. Lines and columns are those of a text
+    /// that nobody has.
+    pub fn is_of_object(&self) -> bool {
+        let yaml = |path: &str| {
+            let path = path.to_lowercase();
+            [".yaml", ".yml"].iter().any(|end| path.ends_with(end))
+        };
+        self.path
+            .as_deref()
+            .is_some_and(|path| !path.starts_with('<') && path.contains(' ') && !yaml(path))
+    }
+}
+
 // A report of a thousand containers holds fifty thousand of them, so what few have is kept apart, and what many share is
 // shared.
 /// One answer of one check about one target.

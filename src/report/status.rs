@@ -19,6 +19,28 @@ pub enum Status {
 }
 
 impl Status {
+    /// All of them, by gravity.
+    pub const ALL: [Self; 4] = [Self::Ok, Self::Skipped, Self::Warn, Self::Fail];
+
+    /// What it says of a finding, for who asks.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Self::Ok => "It was looked at, and it is harmless.",
+            Self::Skipped => {
+                "It could not be looked at, and the reason says why. It is inconclusive and never a pass: where the check is \
+                 required, trust cannot be `trusted`. Reasons: not-collected, not-found, denied, no-shell, timeout, \
+                 connection-lost, unparsable, unresolved, not-selected; `explain REASON` says what to do about each."
+            }
+            Self::Warn => {
+                "It works, and is degraded, ignored or fragile, or right only under facts that are not known. The exit code stays \
+                 0, unless `--fail-on warn` (or `--strict`) is given."
+            }
+            Self::Fail => {
+                "The KV path, or that of collectives, cannot use RDMA or NVLink as it stands. The exit code is 1."
+            }
+        }
+    }
+
     /// The word that JSON and text use.
     pub fn word(self) -> &'static str {
         match self {
@@ -49,6 +71,33 @@ pub enum KvPath {
     Off,
 }
 
+impl KvPath {
+    /// The word that JSON uses.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Required => "required",
+            Self::Supporting => "supporting",
+            Self::Off => "off",
+        }
+    }
+
+    /// What it says of a check, for who asks.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Self::Required => {
+                "The check is about the KV path itself: its fail makes a deployment untrusted, and without its answer nothing is \
+                 trusted."
+            }
+            Self::Supporting => {
+                "Its fail makes a deployment untrusted; where it is skipped another check covers the same fact."
+            }
+            Self::Off => {
+                "It is about collectives or logs, which carry no KV: its fail prevents trusted and no more."
+            }
+        }
+    }
+}
+
 /// Why something could not be looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -77,6 +126,60 @@ pub enum SkipReason {
 }
 
 impl SkipReason {
+    /// All of them.
+    pub const ALL: [Self; 10] = [
+        Self::NotApplicable,
+        Self::NotSelected,
+        Self::NotCollected,
+        Self::NotFound,
+        Self::Denied,
+        Self::NoShell,
+        Self::Timeout,
+        Self::ConnectionLost,
+        Self::Unparsable,
+        Self::Unresolved,
+    ];
+
+    /// Why something was skipped and what gets further, for who asks.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Self::NotApplicable => {
+                "The question does not arise here, such as a GID index on a node without RoCE. The only reason that costs nothing."
+            }
+            Self::NotSelected => {
+                "It was left out on request (`--ignore`, `--only`, or the file of choices). The finding says what it was before."
+            }
+            Self::NotCollected => {
+                "This command does not look there, or the output that would tell was not pasted. The detail says which command or \
+                 which `--input` does: `env` reads manifests only, `node` one place at a time, `check --nodes` nodes as well."
+            }
+            Self::NotFound => {
+                "The file, tool or object that would tell is not there, such as an image without `ucx_info`."
+            }
+            Self::Denied => {
+                "No permission: of the kernel inside the container, or of the cluster (docs/rbac.yaml holds the rights that are \
+                 needed). Grant it, or let somebody with the right run it."
+            }
+            Self::NoShell => {
+                "The container has no shell to ask in. Run the tool in the pod itself, or use an image with a shell."
+            }
+            Self::Timeout => {
+                "No answer within the deadline. Give more time (`--timeout`, `--deadline`); where it happens again, look at the \
+                 pod and the node: a driver that hangs answers nothing."
+            }
+            Self::ConnectionLost => {
+                "The connection broke before the answer was complete, often because the pod was replaced. Run again."
+            }
+            Self::Unparsable => {
+                "There was an answer, and it could not be understood: cut, of an unknown version, or contradicted by another one."
+            }
+            Self::Unresolved => {
+                "A placeholder, a reference or a computed value stands where the value should be. Render the manifest first, add \
+                 the file that holds the value, or look at the running worker (`check`, `node`)."
+            }
+        }
+    }
+
     /// In plain words, for a sentence.
     pub fn words(self) -> &'static str {
         match self {

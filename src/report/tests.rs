@@ -436,6 +436,19 @@ fn exit_codes_where_rules_meet() {
         aggregated.exit_code(FailOn::Fail, true),
         ExitCode::NotTrusted
     );
+    // What answered no question is no pass; what was left out was an answer.
+    let skipped = Report::new(
+        "node",
+        vec![],
+        vec![on(REQUIRED, Status::Skipped)],
+        vec![],
+        vec![],
+    );
+    assert!(skipped.judged_nothing());
+    assert_eq!(skipped.exit_code(FailOn::Fail, false), ExitCode::Failed);
+    assert_eq!(skipped.exit_code(FailOn::Never, false), ExitCode::Ok);
+    let judged = Report::new("node", vec![], vec![on(REQUIRED, Ok)], vec![], vec![]);
+    assert!(!judged.judged_nothing());
     let numbers: Vec<i32> = ExitCode::ALL.iter().map(|c| *c as i32).collect();
     assert_eq!(numbers, [0, 1, 2, 3, 4, 130]);
 }

@@ -20,6 +20,38 @@ pub enum Trust {
 }
 
 impl Trust {
+    /// All of them.
+    pub const ALL: [Self; 4] = [
+        Self::Trusted,
+        Self::Unproven,
+        Self::Untrusted,
+        Self::NotApplicable,
+    ];
+
+    /// What it says and what to do, for who asks.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Self::Trusted => {
+                "Nothing failed, nothing that trust needs was skipped or left out, and a transfer showed the lane of every \
+                 prefill/decode pair: KV travels as it is meant to. Only `check --transfer` and `nixl --transfer` can say it."
+            }
+            Self::Unproven => {
+                "Nothing on the KV path failed, and the lane of some pair was not shown by a transfer, or something that trust \
+                 needs could not be looked at. It is no pass: UCX falls back to TCP without an error. `check NAME --transfer` \
+                 moves test data and names the lane. Manifests alone (`env`) and one end alone (`node`) never prove one. The \
+                 text report calls it NOT PROVEN."
+            }
+            Self::Untrusted => {
+                "Something on the KV path failed. `Fix first` (in JSON: `fix_first`) lists the causes, the gravest first, with \
+                 what to do; what only follows from a cause stands beneath it. The text report calls it NOT TRUSTED."
+            }
+            Self::NotApplicable => {
+                "The deployment is aggregated: each worker serves whole requests, no KV cache leaves it, and there is no path to \
+                 trust. With `--require-trusted` that is exit code 3."
+            }
+        }
+    }
+
     /// The word that JSON and text use.
     pub fn word(self) -> &'static str {
         match self {

@@ -60,7 +60,7 @@ pub(super) fn verdict(
             .iter()
             .find_map(|e| e.path.as_deref())
             .filter(|_| workloads.len() > 1);
-        out.push_str(&first.headline);
+        out.push_str(&within_a_sentence(&first.headline));
         let file = file.map_or(String::new(), |file| format!(" in {file}"));
         if !first.target.is_pasted() {
             out.push_str(&format!(" (on {}{file})", first.target));
@@ -92,6 +92,23 @@ pub(super) fn verdict(
     }
     out.push('.');
     out
+}
+
+/// Words that go on a sentence: the first one small, unless it is an abbreviation or a name.
+fn within_a_sentence(words: &str) -> String {
+    /// Names that look like other words.
+    const NAMES: &[&str] = &["Dynamo", "Kubernetes", "Mooncake", "Linux", "Python"];
+    let first = words.split_whitespace().next().unwrap_or_default();
+    let mut letters = first.chars();
+    let Some(begin) = letters.next() else {
+        return String::new();
+    };
+    let plain = letters.all(|c| c.is_lowercase() || c == ',');
+    if !begin.is_uppercase() || !plain || NAMES.contains(&first) {
+        return words.to_owned();
+    }
+    let rest = &words[begin.len_utf8()..];
+    begin.to_lowercase().chain(rest.chars()).collect()
 }
 
 fn about_one(w: &WorkloadReport, nothing: &str) -> String {
@@ -210,4 +227,27 @@ fn about_many(workloads: &[WorkloadReport]) -> String {
         .map(|(n, words)| format!("{n} {words}"))
         .collect();
     format!("Of {} deployments: {}", workloads.len(), parts.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sentence_goes_on_small_and_names_stay() {
+        for (words, within) in [
+            ("The limit is small", "the limit is small"),
+            ("No port is ACTIVE", "no port is ACTIVE"),
+            ("A container", "a container"),
+            ("NIXL is missing", "NIXL is missing"),
+            ("UCX_TLS=tcp", "UCX_TLS=tcp"),
+            ("InfiniBand ports", "InfiniBand ports"),
+            ("GPUs of one node", "GPUs of one node"),
+            ("Mooncake is here", "Mooncake is here"),
+            ("mlx5_0 is down", "mlx5_0 is down"),
+            ("", ""),
+        ] {
+            assert_eq!(within_a_sentence(words), within);
+        }
+    }
 }

@@ -42,7 +42,7 @@ pub struct EnvReport {
 pub struct WorkerReport {
     /// Component or service name.
     pub name: String,
-    /// prefill, decode, encode, pd, agg.
+    /// prefill, decode, encode, pd, agg; kv_both is one side that does not say which.
     pub role: String,
     /// vllm, sglang, trtllm; null when nothing says.
     pub engine: Option<String>,

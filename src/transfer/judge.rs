@@ -172,12 +172,19 @@ fn step(
         Err(unknown) => format!("unknown lane ({})", unknown.why),
     };
     let what = format!("{} {} x {} bytes", xfer.kind, xfer.descs, xfer.bytes);
-    let share = of_line_rate.map_or(String::new(), |s| {
-        format!(", {:.0}% of line rate", s * 100.0)
-    });
+    // Bandwidth is told in bytes, ports in bits: both where one is held against the other.
+    let share = of_line_rate
+        .zip(rate)
+        .map_or(String::new(), |(share, rate)| {
+            let percent = share * 100.0;
+            format!(
+                " ({:.1} Gb/s, {percent:.0}% of the line rate of {rate:.0} Gb/s)",
+                xfer.gbps
+            )
+        });
     let line = format!(
-        "{what}: {shown}; {:.2} Gb/s{share}; latency us min {:.1} p50 {:.1} p99 {:.1}, first {:.0}; load {:.2} on {}",
-        xfer.gbps,
+        "{what}: {shown}; {:.2} GB/s{share}; latency us min {:.1} p50 {:.1} p99 {:.1}, first {:.0}; load {:.2} on {}",
+        xfer.gbps / 8.0,
         xfer.lat_us.min,
         xfer.lat_us.p50,
         xfer.lat_us.p99,

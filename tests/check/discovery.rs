@@ -160,7 +160,7 @@ async fn a_selector_that_matches_two_deployments_is_said() {
     let run = on(&fake, &["-l", "nvidia.com/dynamo-component"]).await;
     let notes = run.report()["notes"].to_string();
     assert!(
-        notes.contains("matches pods of 2 deployments: one (2 pods), two (1 pods)"),
+        notes.contains("matches pods of 2 deployments: one (2 pods), two (1 pod)"),
         "{notes}"
     );
     assert_eq!(run.fixes(), Vec::<String>::new());

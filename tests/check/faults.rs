@@ -222,7 +222,7 @@ async fn a_recipe_of_something_else_and_a_single_pod_are_refused() {
     for (text, words) in [
         (String::new(), "no deployment is in it"),
         ("[]".to_owned(), "no deployment is in it"),
-        (graph("x") + &graph("y"), "it describes x, y"),
+        (graph("x") + &graph("y"), "it describes x, y and not g"),
     ] {
         std::fs::write(&recipe, &text).unwrap();
         let run = on(&fake, &["--recipe", recipe.to_str().unwrap()]).await;

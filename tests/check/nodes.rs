@@ -111,7 +111,7 @@ async fn a_resource_that_no_node_has_is_named() {
     assert_eq!(complaints.len(), 2, "{complaints:?}");
     assert!(
         complaints[0].starts_with(
-            "warn DEP050 on g: none of 1 nodes could take a pod of decode: 1 node has no rdma/ib"
+            "warn DEP050 on g: the only node could not take a pod of decode: 1 node has no rdma/ib"
         ),
         "{complaints:?}"
     );

@@ -228,7 +228,7 @@ fn devices() -> Vec<Scenario> {
             }),
             &[
                 "fail RDMA010 g-decode-0 g-decode-1 <- ENV012",
-                "warn RDMA010 g-decode-0 g-decode-1",
+                "warn RDMA010 g-decode-0 g-decode-1 <- ENV012",
             ],
         ),
         row(

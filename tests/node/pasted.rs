@@ -201,7 +201,8 @@ async fn what_was_pasted_and_settles_nothing_is_said_with_its_reason() {
         let input = format!("{name}={}", file(&dir, "text", text.as_bytes()));
         let out = run(&["-o", "text", "--input", &input]).await;
         let flat = out.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert_eq!(out.code, Some(0), "{name}: {}", out.stdout);
+        // Nothing was judged, and that is no pass.
+        assert_eq!(out.code, Some(1), "{name}: {}", out.stdout);
         let (_, said) = flat
             .split_once("Read and not conclusive")
             .unwrap_or_else(|| panic!("{name}: {flat}"));

@@ -93,7 +93,7 @@ fn told_by(
     let seen = crate::snapshot::evidence(&ask::ENVIRONMENT, [line.as_str()]);
     let fix = format!("take {variable} from the pod: valueFrom fieldRef status.podIP");
     let paste = format!(
-        "env:\n  - name: {variable}\n    valueFrom:\n      fieldRef:\n        fieldPath: status.podIP"
+        "# under the worker's container\nenv:\n  - name: {variable}\n    valueFrom:\n      fieldRef:\n        fieldPath: status.podIP"
     );
     let nodes: BTreeSet<&str> = containers
         .iter()

@@ -1,6 +1,7 @@
 use crate::check;
 use crate::checks::DeploymentScope;
 use crate::checks::declare::{Draft, Outcome};
+use crate::checks::words::counted;
 use crate::hosting::domain_of;
 use crate::manifest::workload::Worker;
 use crate::observed::Skip;
@@ -82,18 +83,23 @@ fn judge(name: &str, domain: &Domain, other_way: bool) -> Draft {
             .fix("kubectl describe the ComputeDomain; a node joins when a pod that claims it is placed there")
     } else if joined < wanted {
         Draft::warn(format!(
-            "ComputeDomain {name} waits for {wanted} nodes, and {joined} joined: a worker that should be in it does not claim \
-             it, or its pods are not placed"
+            "ComputeDomain {name} waits for {}, and {joined} joined: a worker that should be in it does not claim \
+             it, or its pods are not placed",
+            counted(wanted, "node")
         ))
         .headline(format!("ComputeDomain {name} is joined by {joined} of {wanted} nodes"))
         .fix("let prefill and decode claim the same domain, and make numNodes what really joins, or 0")
     } else if domain.status == "Ready" {
-        Draft::ok(format!("ComputeDomain {name} is Ready with {joined} nodes"))
+        Draft::ok(format!(
+            "ComputeDomain {name} is Ready with {}",
+            counted(joined, "node")
+        ))
     } else {
         Draft::skipped(Skip::new(
             crate::report::SkipReason::Unparsable,
             format!(
-                "ComputeDomain {name} has {joined} members, none of them said to be unready, and its status is {:?}",
+                "ComputeDomain {name} has {}, none of them said to be unready, and its status is {:?}",
+                counted(joined, "member"),
                 domain.status
             ),
         ))

@@ -211,7 +211,7 @@ fn ethernet(a: &Nets, b: &Nets) -> Option<Option<Draft>> {
             "make sure that the subnets are routed to each other, and set UCX_IB_ROCE_REACHABILITY_MODE=all in both roles \
              (UCX 1.19 and later)",
         )
-        .paste("env:\n  - name: UCX_IB_ROCE_REACHABILITY_MODE\n    value: all"),
+        .paste("# under the worker's container, in both roles\nenv:\n  - name: UCX_IB_ROCE_REACHABILITY_MODE\n    value: all"),
     ))
 }
 

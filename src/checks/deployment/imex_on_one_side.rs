@@ -19,7 +19,7 @@ check! {
     /// NVIDIA IMEX guide; microsoft/mscclpp#467.
     "DEP009" "imex-on-one-side" on Deployment {
         subsystem: Deployment, kv_path: Supporting, worst: Fail,
-        causes: &["K8S002", "GPU006", "DEP051", "DEP003", "env:UCX_TLS", "env:UCX_CUDA_IPC_ENABLE_MNNVL", "env:NCCL_MNNVL_ENABLE"], since: "0.3.0",
+        causes: &["K8S002", "GPU006", "DEP051", "DEP003"], since: "0.3.0",
     }
 }
 

@@ -1,6 +1,7 @@
 use crate::check;
 use crate::checks::DeploymentScope;
 use crate::checks::declare::{Draft, Outcome};
+use crate::checks::words::{counted, part};
 use crate::hosting::Cluster;
 use crate::manifest::workload::Worker;
 use crate::observed::Skip;
@@ -44,12 +45,9 @@ fn run(scope: &DeploymentScope<'_>) -> Outcome {
         let each: Vec<String> = workers
             .iter()
             .map(|w| {
-                format!(
-                    "{} of {} nodes could take {}",
-                    cluster.places(w),
-                    nodes.len(),
-                    w.called()
-                )
+                let could = ("could take", "could take");
+                let who = part(cluster.places(w), nodes.len(), "node", could);
+                format!("{who} {}", w.called())
             })
             .collect();
         return Ok(vec![Draft::ok(each.join(", "))]);
@@ -77,7 +75,7 @@ fn draft(
         })
         .collect();
     if lacks.len() > REASONS {
-        reasons.push(format!("{} more reasons", lacks.len() - REASONS));
+        reasons.push(counted(lacks.len() - REASONS, "more reason"));
     }
     let runs = scope.containers.iter().any(|c| {
         let component = c.facts.pod.known().and_then(|pod| pod.component.as_deref());
@@ -87,9 +85,10 @@ fn draft(
     if nodes == 0 {
         detail.push_str("the cluster shows no node at all");
     } else {
-        detail.push_str(&format!(
-            "none of {nodes} nodes could take a pod of {called}: "
-        ));
+        detail.push_str(&match nodes {
+            1 => format!("the only node could not take a pod of {called}: "),
+            _ => format!("none of {nodes} nodes could take a pod of {called}: "),
+        });
         detail.push_str(&reasons.join("; "));
     }
     let draft = if runs {

@@ -108,14 +108,15 @@ fn judged(scope: &DeploymentScope<'_>, container: &Container<'_>) -> Result<Opti
         "the node offers {}, and the pod asks for none of it and may open no RDMA device",
         words(&offered)
     );
+    let lines = format!(
+        "resources:\n  limits:\n    {name}: \"{count}\"\nsecurityContext:\n  capabilities:\n    add: [IPC_LOCK]"
+    );
     Ok(Some(
         Draft::fail(detail)
             .headline("the node offers RDMA devices and the worker does not ask for them")
             .with([told(container, &offered)])
             .fix(format!("request {name} for the worker, and add IPC_LOCK"))
-            .paste(format!(
-                "resources:\n  limits:\n    {name}: \"{count}\"\nsecurityContext:\n  capabilities:\n    add: [IPC_LOCK]"
-            )),
+            .paste(scope.for_container(container, &lines)),
     ))
 }
 

@@ -46,7 +46,7 @@ fn run(scope: &DeploymentScope<'_>) -> Outcome {
             let draft = if *only || *alone {
                 Draft::fail(format!("{detail}, and no RDMA transport is left to UCX"))
                     .fix("place both roles in one NVLink domain, or let UCX use RDMA between them")
-                    .paste("env:\n  - name: UCX_TLS\n    value: rc,cuda_copy,cuda_ipc")
+                    .paste("# under the worker's container, in both roles\nenv:\n  - name: UCX_TLS\n    value: rc,cuda_copy,cuda_ipc")
             } else {
                 Draft::warn(format!("{detail}, so KV takes the network adapters"))
                     .fix("place both roles in one NVLink domain, if NVLink was meant to carry KV")

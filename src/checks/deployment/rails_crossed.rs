@@ -3,6 +3,7 @@ use crate::check;
 use crate::checks::compare::{both, carriers, classes, names, settle};
 use crate::checks::declare::{Draft, Outcome};
 use crate::checks::deployment::fabrics_differ::{prefix, subnets};
+use crate::checks::words::counted;
 use crate::checks::{Container, DeploymentScope};
 use crate::facts::hca::LinkLayer;
 use crate::observed::Skip;
@@ -47,8 +48,8 @@ fn run(scope: &DeploymentScope<'_>) -> Outcome {
         if classes.known.len() > 1 || on_many.len() > 1 {
             fine = Some(
                 Draft::ok(format!(
-                    "devices of the same name are on the same rail everywhere ({} rails)",
-                    nets(first).len()
+                    "devices of the same name are on the same rail everywhere ({})",
+                    counted(nets(first).len(), "rail")
                 ))
                 .with([both(
                     &ask::RDMA_GIDS,

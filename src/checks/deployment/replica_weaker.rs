@@ -2,6 +2,7 @@ use crate::ask;
 use crate::check;
 use crate::checks::compare::{both, replicas};
 use crate::checks::declare::{Draft, Outcome};
+use crate::checks::words::counted;
 use crate::checks::{Container, DeploymentScope};
 use crate::observed::Skip;
 use crate::report::SkipReason;
@@ -40,8 +41,13 @@ type Strength = (u64, usize);
 
 fn run(scope: &DeploymentScope<'_>) -> Outcome {
     scope.require_kv()?;
-    let words =
-        |(rate, ports): &Strength| format!("{ports} usable ports, {} Gb/s together", rate / 1000);
+    let words = |(rate, ports): &Strength| {
+        format!(
+            "{}, {} Gb/s together",
+            counted(*ports, "usable port"),
+            rate / 1000
+        )
+    };
     replicas(
         scope,
         strength,

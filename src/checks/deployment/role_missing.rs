@@ -49,7 +49,7 @@ fn run(scope: &DeploymentScope<'_>) -> Outcome {
             .iter()
             .map(|role| format!("{} {role}", scope.of(*role).count()))
             .collect();
-        return Ok(vec![Draft::ok(format!("{} pods", all.join(", ")))]);
+        return Ok(vec![Draft::ok(format!("pods: {}", all.join(", ")))]);
     }
     Ok(missing
         .into_iter()

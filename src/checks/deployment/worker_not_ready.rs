@@ -79,7 +79,11 @@ fn run(scope: &DeploymentScope<'_>) -> Outcome {
             };
             let seen = crate::snapshot::evidence(&ask::POD_SPEC, ["ready: true"]);
             Ok(vec![
-                Draft::ok(format!("all {total} workers are ready{note}")).with([seen]),
+                Draft::ok(match total {
+                    1 => format!("the worker is ready{note}"),
+                    _ => format!("all {total} workers are ready{note}"),
+                })
+                .with([seen]),
             ])
         }
         (false, unseen) => {
@@ -106,7 +110,11 @@ fn unready<'a>(container: &'a Container<'a>, pod: &Pod) -> Unready<'a> {
         }
     };
     if pod.restarts > 0 {
-        why.push_str(&format!(", started again {} times", pod.restarts));
+        let times = match pod.restarts {
+            1 => "once".to_owned(),
+            n => format!("{n} times"),
+        };
+        why.push_str(&format!(", started again {times}"));
     }
     Unready {
         container,

@@ -2,6 +2,7 @@ use crate::catalogue;
 use crate::check;
 use crate::checks::compare::{component, settle};
 use crate::checks::declare::{Draft, Outcome};
+use crate::checks::words::counted;
 use crate::checks::{Container, DeploymentScope};
 use crate::manifest::workload::{EnvValue, Worker};
 use crate::observed::Skip;
@@ -244,8 +245,10 @@ fn replicas(meant: &Worker, pods: u64) -> Option<Draft> {
     }
     Some(
         Draft::warn(format!(
-            "{} is written with {wanted} pods, and {pods} are there",
-            meant.called()
+            "{} is written with {}, and {pods} {} there",
+            meant.called(),
+            counted(wanted, "pod"),
+            if pods == 1 { "is" } else { "are" }
         ))
         .headline("fewer workers run than were written")
         .minor(true)

@@ -60,8 +60,9 @@ fn run(scope: &WorkerScope<'_>) -> Outcome {
         .collect();
     let paste: Vec<String> = missing
         .iter()
-        .map(|(name, _)| format!("- name: {name}\n  value: \"0\""))
+        .map(|(name, _)| format!("  - name: {name}\n    value: \"0\""))
         .collect();
+    let paste = format!("env:\n{}", paste.join("\n"));
     let fix = missing
         .iter()
         .filter_map(|(_, v)| v.fix.clone())
@@ -71,7 +72,7 @@ fn run(scope: &WorkerScope<'_>) -> Outcome {
         Draft::warn(details.join("; "))
             .with([scope.worker.spot.evidence()])
             .fix(fix)
-            .paste(paste.join("\n")),
+            .paste(scope.for_container(&paste)),
     ])
 }
 

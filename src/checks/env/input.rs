@@ -7,7 +7,8 @@ check! {
     /// The input holds no manifest, or no Dynamo worker.
     ///
     /// ## Why it matters
-    /// A check of nothing passes silently: a wrong directory in a pipeline would look like a healthy deployment.
+    /// A check of nothing must not pass: a wrong directory in a pipeline would look like a healthy deployment. So both are a
+    /// fail, and the exit code is that of one.
     ///
     /// ## Fix
     /// Name the file or directory that holds the DynamoGraphDeployment (or the pod templates of the workers). Render Helm
@@ -30,7 +31,7 @@ fn run(inventory: &Inventory) -> Outcome {
             0 => "no YAML file (*.yaml, *.yml) in the input".to_owned(),
             n => format!("{} in the input, without a single document", count(n)),
         };
-        return Ok(vec![Draft::fail(detail).fix(
+        return Ok(vec![Draft::fail(detail).headline_of_detail().fix(
             "name the file or directory that holds the deployment's manifests",
         )]);
     }
@@ -44,7 +45,7 @@ fn run(inventory: &Inventory) -> Outcome {
         count(inventory.files),
         kinds.join(", ")
     );
-    Ok(vec![Draft::warn(detail).fix(
+    Ok(vec![Draft::fail(detail).headline_of_detail().fix(
         "name the manifest of the DynamoGraphDeployment or of the worker pods; render Helm charts and kustomizations first",
     )])
 }
@@ -75,7 +76,7 @@ mod tests {
         };
         other.documents.insert("Service".into(), 2);
         let drafts = run(&other).unwrap();
-        assert_eq!(drafts[0].status, Status::Warn);
+        assert_eq!(drafts[0].status, Status::Fail);
         assert!(
             drafts[0].detail.contains("2 Service"),
             "{}",

@@ -2,6 +2,7 @@ use crate::catalogue::{self, Scope};
 use crate::check;
 use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
+use crate::checks::dependence;
 use crate::checks::live;
 use crate::checks::rdma::gid_index_unusable;
 use crate::checks::words;
@@ -118,21 +119,12 @@ fn judged(container: &Container<'_>, setting: &InForce<'_>) -> Draft {
         Draft::new(status, format!("{shown}{from}: {}", verdict.reason)).on_kv_path(path);
     draft.fix = verdict.fix;
     if status >= Status::Warn {
-        // A reason may begin with the value in quotes, alone or as the subject of its sentence.
-        let reason = match verdict.reason.split_once("\": ") {
-            Some((value, rest)) if value.starts_with('"') => rest,
-            _ => verdict.reason.as_str(),
-        };
-        let clause = words::first_clause(reason);
-        draft.headline = Some(match reason.starts_with('"') {
-            true => format!("{}={clause}", setting.variable.name),
-            false => format!("{shown}: {clause}"),
-        });
+        draft.headline = Some(words::of_value(variable.name, &shown, &verdict.reason));
     }
     if status == Status::Skipped {
         draft.reason = Some(SkipReason::NotCollected);
     }
-    draft
+    dependence::tied(draft, variable.name, setting.value, &container.context)
 }
 
 /// The context leaves the ports of pasted outputs out, and with them what a forced GID index is: their tables tell.

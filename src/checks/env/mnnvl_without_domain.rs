@@ -18,7 +18,7 @@ check! {
     /// ## Sources
     /// UCX v1.20.0 `src/uct/cuda/cuda_ipc/cuda_ipc_md.c`; Dynamo guide on TensorRT-LLM KV transfer.
     "ENV008" "mnnvl-without-compute-domain" on Worker {
-        subsystem: Env, kv_path: Supporting, worst: Warn, causes: &["env:UCX_CUDA_IPC_ENABLE_MNNVL", "env:NCCL_MNNVL_ENABLE", "env:MC_FORCE_MNNVL"], since: "0.1.0",
+        subsystem: Env, kv_path: Supporting, worst: Warn, causes: &[], since: "0.1.0",
     }
 }
 

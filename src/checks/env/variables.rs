@@ -2,7 +2,8 @@ use crate::catalogue::{self, Scope, Variable};
 use crate::check;
 use crate::checks::WorkerScope;
 use crate::checks::declare::{Draft, Outcome};
-use crate::checks::words::first_clause;
+use crate::checks::dependence;
+use crate::checks::words::of_value;
 use crate::judge::{
     self,
     context::{Context, Tri},
@@ -114,15 +115,16 @@ fn judged(variable: &Variable, entry: &EnvEntry, context: &Context) -> Draft {
         EnvValue::Literal(value) => {
             let verdict = judge::judge(variable.name, Some(value), context);
             // A reason that begins with the value in quotes continues the sentence.
-            let detail = match verdict.reason.strip_prefix('"') {
-                Some(_) => format!("{}={}", variable.name, verdict.reason),
-                None => format!("{shown}: {}", verdict.reason),
+            let reason = verdict.reason;
+            let detail = match reason.strip_prefix('"') {
+                Some(_) => format!("{}={reason}", variable.name),
+                None => format!("{shown}: {reason}"),
             };
             let mut draft = Draft::new(verdict.status, detail).on_kv_path(path);
             draft.fix = verdict.fix;
             draft.minor = !variable.critical;
-            draft.headline = Some(first_clause(&draft.detail));
-            draft
+            draft.headline = Some(of_value(variable.name, &shown, &reason));
+            dependence::tied(draft, variable.name, value, context)
         }
         EnvValue::ValueFrom | EnvValue::Dynamic => {
             let what = format!("{shown}, so its value is known only to the running worker");

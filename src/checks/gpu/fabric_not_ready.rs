@@ -1,7 +1,7 @@
 use crate::check;
 use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
-use crate::checks::words::counted;
+use crate::checks::words::{counted, part};
 use crate::facts::container::Seen;
 use crate::facts::nvidia_smi_q::{FabricState, Gpu, Query};
 use crate::observed::Skip;
@@ -47,9 +47,8 @@ fn run(container: &Container<'_>) -> Outcome {
     let fix = "start fabric manager (same version as the driver; NVLSM too on NVLink 5) and reset the GPUs";
     if let Some(first) = faults.first() {
         let detail = format!(
-            "{} of {} GPUs are not registered with the NVLink fabric: {first}",
-            faults.len(),
-            lines.len()
+            "{} not registered with the NVLink fabric: {first}",
+            part(faults.len(), lines.len(), "GPU", ("is", "are"))
         );
         let seen = query.evidence(faults.iter().map(String::as_str));
         return Ok(vec![container.broken(detail).with([seen]).fix(fix)]);
@@ -61,8 +60,8 @@ fn run(container: &Container<'_>) -> Outcome {
     }
     if query.is_cut() || query.gpus.len() < list.len() {
         let detail = format!(
-            "the output is cut: the fabric state of {} GPUs is shown, and more GPUs are there",
-            query.gpus.len()
+            "the output is cut: the fabric state of {} is shown, and more GPUs are there",
+            counted(query.gpus.len(), "GPU")
         );
         return Err(Skip::new(SkipReason::Unparsable, detail));
     }
@@ -75,10 +74,10 @@ fn run(container: &Container<'_>) -> Outcome {
         return Err(Skip::not_applicable());
     }
     let seen = query.evidence(lines.iter().map(String::as_str));
-    let detail = format!(
-        "all {} GPUs are registered with their NVLink fabric",
-        lines.len()
-    );
+    let detail = match lines.len() {
+        1 => "the GPU is registered with its NVLink fabric".to_owned(),
+        all => format!("all {all} GPUs are registered with their NVLink fabric"),
+    };
     Ok(vec![Draft::ok(detail).with([seen])])
 }
 

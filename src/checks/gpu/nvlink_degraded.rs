@@ -316,7 +316,7 @@ fn faults(gpus: &[&GpuLinks]) -> Vec<String> {
             ));
         } else if let Some(expected) = expected.filter(|expected| active < *expected && !is_part) {
             faults.push(format!(
-                "GPU {}: {active} NVLinks are active, and this product ({}) has {expected}",
+                "GPU {}: {active} of the {expected} NVLinks of this product ({}) are active",
                 gpu.index, gpu.product
             ));
         } else if board && expected.is_none() && inactive > 0 && !is_part {
@@ -327,7 +327,7 @@ fn faults(gpus: &[&GpuLinks]) -> Vec<String> {
             ));
         } else if !uniform && product.is_on_nvlink_board() != Some(false) && active < most {
             faults.push(format!(
-                "GPU {}: {active} NVLinks are active where another GPU has {most}",
+                "GPU {}: {active} of the {most} NVLinks that another GPU has are active",
                 gpu.index
             ));
         }
@@ -435,7 +435,7 @@ mod tests {
         let board = "NVIDIA H100 80GB HBM3";
         let dead = [(&ask::NVIDIA_SMI_NVLINK, links(board, [18, 17], 18))];
         let draft = outcome(run, &container("decode", &dead)).unwrap().remove(0);
-        assert!(draft.headline.unwrap().starts_with("GPU 1: 17 NVLinks"));
+        assert!(draft.headline.unwrap().starts_with("GPU 1: 17 of the "));
         let sound = links(board, [18, 18], 18);
         assert_eq!(with(&matrix("NV18", "NV18"), &sound), Ok(Status::Ok));
         assert_eq!(with(&matrix("NV18", "NV17"), &sound), Ok(Status::Warn));
@@ -543,15 +543,15 @@ mod tests {
         let board = "NVIDIA H100 80GB HBM3";
         assert_eq!(
             counted(board, [10, 10], 18),
-            ["warn GPU 0: 10 NVLinks are active, and this product (NVIDIA H100 80GB HBM3) has 18"]
+            ["warn GPU 0: 10 of the 18 NVLinks of this product (NVIDIA H100 80GB HBM3) are active"]
         );
         assert_eq!(
             counted(board, [10, 10], 10),
-            ["warn GPU 0: 10 NVLinks are active, and this product (NVIDIA H100 80GB HBM3) has 18"]
+            ["warn GPU 0: 10 of the 18 NVLinks of this product (NVIDIA H100 80GB HBM3) are active"]
         );
         assert_eq!(
             counted("NVIDIA A800-SXM4-80GB", [7, 7], 12),
-            ["warn GPU 0: 7 NVLinks are active, and this product (NVIDIA A800-SXM4-80GB) has 8"]
+            ["warn GPU 0: 7 of the 8 NVLinks of this product (NVIDIA A800-SXM4-80GB) are active"]
         );
         // Two of the eight GPUs of a mesh have links that lead to the others.
         let mesh = "Tesla V100-SXM2-32GB";
@@ -608,7 +608,7 @@ mod tests {
         let board = "NVIDIA H100 80GB HBM3";
         let dead = [(&ask::NVIDIA_SMI_NVLINK, links(board, [18, 17], 18))];
         let draft = outcome(run, &container("decode", &dead)).unwrap().remove(0);
-        assert!(draft.headline.unwrap().starts_with("GPU 1: 17 NVLinks"));
+        assert!(draft.headline.unwrap().starts_with("GPU 1: 17 of the "));
         let sound = links(board, [18, 18], 18);
         assert_eq!(
             details("", &sound, board, 8),

@@ -19,7 +19,7 @@ check! {
     /// ## Sources
     /// Dynamo guide on TensorRT-LLM KV transfer; NVIDIA IMEX guide.
     "K8S002" "compute-domain-differs" on Workload {
-        subsystem: Kubernetes, kv_path: Required, worst: Fail, causes: &["env:UCX_TLS", "ENV008", "K8S001"], since: "0.1.0",
+        subsystem: Kubernetes, kv_path: Required, worst: Fail, causes: &["ENV008", "K8S001"], since: "0.1.0",
     }
 }
 

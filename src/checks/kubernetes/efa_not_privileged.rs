@@ -43,9 +43,11 @@ fn run(scope: &WorkerScope<'_>) -> Outcome {
         "the EFA container {held}; the guide requires privileged: true to register GPU memory"
     );
     let paste = "securityContext:\n  privileged: true";
+    let at = worker.ipc_lock_spot.as_ref();
+    let at = at.unwrap_or(&worker.resources_spot).evidence();
     Ok(vec![
         Draft::warn(detail)
-            .with(seen)
+            .with([at])
             .fix("set privileged: true on the container")
             .paste(scope.for_container(paste)),
     ])
@@ -53,6 +55,16 @@ fn run(scope: &WorkerScope<'_>) -> Outcome {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn it_points_at_the_capability_that_is_not_enough() {
+        use crate::checks::testing::{EFA, graph, lines, report};
+        let lock = "securityContext: {capabilities: {add: [IPC_LOCK]}}";
+        let report = report(&graph(&lines(&[EFA, lock])));
+        let finding = report.checks.iter().find(|f| f.id == "K8S010").unwrap();
+        let shown = &finding.evidence[0].excerpt;
+        assert!(shown.trim().ends_with("IPC_LOCK]}}"), "{shown}");
+    }
+
     use crate::checks::testing::{EFA, Pod, RDMA, alone, graph, lines, table};
     use crate::report::Status::{Ok, Warn};
 

@@ -23,9 +23,9 @@ check! {
 fn run(scope: &WorkerScope<'_>) -> Outcome {
     scope.require_kv()?;
     let worker = scope.worker;
-    if !worker.infiniband_hostpath {
+    let Some(volume) = &worker.infiniband_hostpath else {
         return Err(Skip::not_applicable());
-    }
+    };
     if worker.privileged {
         return Ok(vec![Draft::ok(
             "/dev/infiniband is mounted into a privileged container",
@@ -34,17 +34,13 @@ fn run(scope: &WorkerScope<'_>) -> Outcome {
     let detail = "/dev/infiniband of the host is mounted, and the container is not privileged: the device cgroup lets it \
                   open only what a device plugin granted";
     let fix = "request the devices through the device plugin, or set privileged: true";
-    Ok(vec![
-        Draft::warn(detail)
-            .with([worker.resources_spot.evidence()])
-            .fix(fix),
-    ])
+    Ok(vec![Draft::warn(detail).with([volume.evidence()]).fix(fix)])
 }
 
 #[cfg(test)]
 mod tests {
     use crate::checks::testing::{
-        HOST_DEVICES, HOST_VOLUME, Pod, RDMA, alone, both, graph, lines, table,
+        HOST_DEVICES, HOST_VOLUME, Pod, RDMA, alone, both, graph, lines, report, table,
     };
     use crate::report::Status::{Ok, Warn};
 
@@ -70,5 +66,14 @@ mod tests {
                 ("aggregated", alone(mounted), &[]),
             ],
         );
+    }
+
+    #[test]
+    fn it_points_at_the_volume() {
+        let text = both(Pod::of(HOST_DEVICES).spec(HOST_VOLUME));
+        let report = report(&text);
+        let finding = report.checks.iter().find(|f| f.id == "K8S012").unwrap();
+        let shown = &finding.evidence[0].excerpt;
+        assert!(shown.contains("path: /dev/infiniband"), "{shown}");
     }
 }

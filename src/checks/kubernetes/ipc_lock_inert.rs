@@ -2,6 +2,7 @@ use crate::check;
 use crate::checks::WorkerScope;
 use crate::checks::declare::{Draft, Outcome};
 use crate::observed::Skip;
+use crate::source::Spot;
 
 check! {
     /// IPC_LOCK is added to a container that does not run as root.
@@ -31,11 +32,9 @@ fn run(scope: &WorkerScope<'_>) -> Outcome {
                 "IPC_LOCK is added, but the container runs as user {user}: the capability is not in effect"
             );
             let fix = "set runAsUser: 0, or raise LimitMEMLOCK of the container runtime";
-            Ok(vec![
-                Draft::warn(detail)
-                    .with([worker.resources_spot.evidence()])
-                    .fix(fix),
-            ])
+            let seen = [&worker.ipc_lock_spot, &worker.run_as_user_spot];
+            let seen = seen.into_iter().flatten().map(Spot::evidence);
+            Ok(vec![Draft::warn(detail).with(seen).fix(fix)])
         }
         _ => Err(Skip::not_applicable()),
     }
@@ -43,7 +42,7 @@ fn run(scope: &WorkerScope<'_>) -> Outcome {
 
 #[cfg(test)]
 mod tests {
-    use crate::checks::testing::{GPU, Pod, RDMA, alone, both, graph, lines, table};
+    use crate::checks::testing::{GPU, Pod, RDMA, alone, both, graph, lines, report, table};
     use crate::report::Status::Warn;
 
     #[test]
@@ -86,5 +85,20 @@ mod tests {
                 ("aggregated", alone(Pod::of(&user)), &[]),
             ],
         );
+    }
+
+    #[test]
+    fn it_points_at_the_capability_and_at_the_user() {
+        let locked = lines(&[
+            RDMA,
+            "securityContext: {capabilities: {add: [NET_RAW, IPC_LOCK]}}",
+        ]);
+        let text = both(Pod::of(&locked).spec("securityContext: {runAsUser: 1000}"));
+        let report = report(&text);
+        let finding = report.checks.iter().find(|f| f.id == "K8S008").unwrap();
+        let shown: Vec<&str> = finding.evidence.iter().map(|e| e.excerpt.trim()).collect();
+        assert!(shown[0].ends_with("IPC_LOCK]}}"), "{shown:?}");
+        assert!(!shown[0].contains("NET_RAW"), "{shown:?}");
+        assert!(shown[1].contains("runAsUser: 1000"), "{shown:?}");
     }
 }

@@ -1,6 +1,7 @@
 use crate::check;
 use crate::checks::WorkerScope;
 use crate::checks::declare::{Draft, Outcome};
+use crate::checks::words::counted;
 use crate::observed::Skip;
 use crate::report::SkipReason;
 
@@ -43,10 +44,13 @@ fn run(scope: &WorkerScope<'_>) -> Outcome {
     let seen = [worker.resources_spot.evidence()];
     if nics == gpus {
         return Ok(vec![
-            Draft::ok(format!("{nics} rdma/ib for {gpus} GPUs")).with(seen),
+            Draft::ok(format!("{nics} rdma/ib for {}", counted(gpus, "GPU"))).with(seen),
         ]);
     }
-    let detail = format!("rdma/ib is {nics} for {gpus} GPUs; the guide asks for one per GPU");
+    let detail = format!(
+        "rdma/ib is {nics} for {}; the guide asks for one per GPU",
+        counted(gpus, "GPU")
+    );
     let fix = format!("request rdma/ib: \"{gpus}\", or fewer where the nodes have fewer NICs");
     Ok(vec![Draft::warn(detail).with(seen).fix(fix)])
 }

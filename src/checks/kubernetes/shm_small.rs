@@ -1,13 +1,13 @@
 use crate::check;
 use crate::checks::WorkerScope;
 use crate::checks::declare::{Draft, Outcome};
+use crate::checks::shm;
 use crate::manifest::quantity;
-use crate::manifest::workload::Engine;
 use crate::observed::Skip;
 use crate::report::SkipReason;
 
 check! {
-    /// Shared memory of a disaggregated worker is smaller than the guide asks for.
+    /// Shared memory of a disaggregated worker is smaller than the guide asks for its engine.
     ///
     /// The Dynamo operator mounts its own `/dev/shm` (8Gi unless told otherwise) and removes a volume that the user mounts
     /// there, so an emptyDir of 64Gi on `/dev/shm` ends up as 8Gi.
@@ -24,9 +24,6 @@ check! {
         subsystem: Kubernetes, kv_path: Supporting, worst: Warn, causes: &[], since: "0.1.0",
     }
 }
-
-/// Bytes that the Dynamo guides ask for: 16Gi.
-const WANTED: u64 = 16 << 30;
 
 fn run(scope: &WorkerScope<'_>) -> Outcome {
     scope.require_kv()?;
@@ -59,17 +56,18 @@ fn run(scope: &WorkerScope<'_>) -> Outcome {
 /// A size that somebody wrote down.
 fn sized(scope: &WorkerScope<'_>, size: &str) -> Outcome {
     let worker = scope.worker;
-    let (detail, fix) = match quantity::bytes(size) {
+    let asked = shm::asked(worker.engine);
+    let (detail, or_more) = match quantity::bytes(size) {
         Some(0) => (
-            "the operator's shared memory is switched off: /dev/shm is the runtime's 64 MiB"
-                .to_owned(),
-            "set the shared memory size to 16Gi",
-        ),
-        Some(bytes) if bytes < WANTED => (
             format!(
-                "shared memory is set to {size}; the Dynamo guides ask for 16Gi (TensorRT-LLM 80Gi)"
+                "the operator's shared memory is switched off: /dev/shm is the runtime's 64 MiB; {}",
+                asked.words
             ),
-            "set the shared memory size to 16Gi or more",
+            "",
+        ),
+        Some(bytes) if bytes < shm::SMALL => (
+            format!("shared memory is set to {size}; {}", asked.words),
+            " or more",
         ),
         Some(_) => return Ok(vec![Draft::ok(format!("shared memory is set to {size}"))]),
         None => {
@@ -78,6 +76,7 @@ fn sized(scope: &WorkerScope<'_>, size: &str) -> Outcome {
         }
     };
     let at = [worker.shm_spot.as_ref().unwrap_or(&worker.spot).evidence()];
+    let fix = format!("set the shared memory size to {}{or_more}", asked.size);
     Ok(vec![
         Draft::warn(detail).with(at).fix(fix).paste(lines(scope)),
     ])
@@ -85,11 +84,7 @@ fn sized(scope: &WorkerScope<'_>, size: &str) -> Outcome {
 
 /// The size that the guides ask for, where this API version keeps it.
 fn lines(scope: &WorkerScope<'_>) -> String {
-    let size = if scope.worker.engine == Some(Engine::Trtllm) {
-        "80Gi"
-    } else {
-        "16Gi"
-    };
+    let size = shm::asked(scope.worker.engine).size;
     let name = &scope.worker.name;
     match scope.workload.api_version.as_str() {
         "nvidia.com/v1alpha1" => {
@@ -107,7 +102,7 @@ fn lines(scope: &WorkerScope<'_>) -> String {
 #[cfg(test)]
 mod tests {
     use crate::checks::testing::{
-        GPU, Pod, alone, alpha, both, deployment, graph, lines, table, vllm,
+        GPU, Pod, alone, alpha, both, deployment, graph, lines, report, table, vllm,
     };
     use crate::report::Status::{Ok, Skipped, Warn};
 
@@ -178,5 +173,28 @@ mod tests {
                 ),
             ],
         );
+    }
+
+    #[test]
+    fn one_report_says_one_number() {
+        for (engine, asked, other) in [
+            ("dynamo.trtllm", "80Gi", "16Gi"),
+            ("dynamo.vllm", "16Gi", "80Gi"),
+            ("dynamo.sglang", "16Gi", "80Gi"),
+        ] {
+            let started = lines(&[GPU, &format!("command: [python3, -m, {engine}]")]);
+            let report = report(&both(Pod::of(&started).component("sharedMemorySize: 8Gi")));
+            let entry = report.fix_first.iter().find(|f| f.id == "K8S013").unwrap();
+            let parts = [
+                Some(&entry.detail),
+                entry.fix.as_ref(),
+                entry.paste.as_ref(),
+            ];
+            for said in parts.into_iter().flatten() {
+                assert!(said.contains(asked), "{engine}: {said}");
+                assert!(!said.contains(other), "{engine}: {said}");
+            }
+            assert!(entry.detail.contains("guide"), "{}", entry.detail);
+        }
     }
 }

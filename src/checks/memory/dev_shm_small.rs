@@ -1,6 +1,7 @@
 use crate::check;
 use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
+use crate::checks::shm;
 use crate::observed::Skip;
 use crate::report::SkipReason;
 
@@ -23,10 +24,6 @@ check! {
 /// What runtimes mount where nothing is said: 64 MiB.
 const RUNTIME_DEFAULT: u64 = 64 << 20;
 
-/// What the Dynamo guides ask for, in bytes: 16 GiB.
-/// <https://github.com/ai-dynamo/dynamo/blob/main/docs/kubernetes/deployment/dynamomodel-guide.md>
-const WANTED: u64 = 16 << 30;
-
 /// From this share on it counts as nearly full, in percent. This project's own judgement.
 const NEARLY_FULL: u64 = 95;
 
@@ -47,17 +44,28 @@ fn run(container: &Container<'_>) -> Outcome {
     if full {
         let detail = format!("{line}: nearly full, and a full one ends in a bus error");
         let fix = "raise the shared memory size of the component, and look for what fills it (`ls -la /dev/shm`)";
-        return Ok(vec![container.broken(detail).with(seen).fix(fix)]);
+        let headline = format!("/dev/shm of {} is nearly full", container.called());
+        let draft = container.broken(detail).headline(headline);
+        return Ok(vec![draft.with(seen).fix(fix)]);
     }
-    let fix = "set the shared memory size of the component to 16Gi (TensorRT-LLM 80Gi)";
+    let asked = shm::asked(shm::engine_of(container.facts.process.worker_word()));
+    let fix = format!(
+        "set the shared memory size of the component to {}",
+        asked.size
+    );
     if size <= RUNTIME_DEFAULT {
         let detail =
             format!("{line}: the runtime's default of 64 MiB, too small for NCCL and the engine");
-        return Ok(vec![container.broken(detail).with(seen).fix(fix)]);
+        let headline = format!("/dev/shm of {} has only 64 MiB", container.called());
+        let draft = container.broken(detail).headline(headline);
+        return Ok(vec![draft.with(seen).fix(fix)]);
     }
-    if size < WANTED && container.moves_kv() {
-        let detail = format!("{line}: the Dynamo guides ask for 16 GiB (TensorRT-LLM 80 GiB)");
-        return Ok(vec![Draft::warn(detail).with(seen).fix(fix)]);
+    if size < shm::SMALL && container.moves_kv() {
+        let detail = format!("{line}: {}", asked.words);
+        let headline = format!("/dev/shm of {} is small", container.called());
+        return Ok(vec![
+            Draft::warn(detail).headline(headline).with(seen).fix(fix),
+        ]);
     }
     if shm.used_bytes.is_none() {
         let detail = format!("{line}; how much of it is in use was not seen");
@@ -79,7 +87,7 @@ fn shown(bytes: u64) -> String {
 mod tests {
     use super::*;
     use crate::ask;
-    use crate::checks::testing::{NOTHING, verdict};
+    use crate::checks::testing::{NOTHING, container, outcome, verdict};
     use crate::report::Status;
 
     #[test]
@@ -104,5 +112,26 @@ mod tests {
         let by_mount = |size| verdict(run, "decode", &[(&ask::MOUNTS, mount(size).as_str())]);
         assert_eq!(by_mount(65536), Ok(Status::Fail));
         assert!(by_mount(32 * gib).is_err());
+    }
+
+    #[test]
+    fn the_engine_decides_how_much_is_asked_for() {
+        let with = |word: &str| {
+            let environment = format!("# process 7 {word}\n");
+            let size = "Filesystem 1024-blocks Used Available Capacity Mounted on\nshm 8388608 0 8388608 1% /dev/shm\n";
+            let answers = [(&ask::SHM, size), (&ask::ENVIRONMENT, environment.as_str())];
+            let draft = outcome(run, &container("decode", &answers))
+                .unwrap()
+                .remove(0);
+            format!("{} {}", draft.detail, draft.fix.unwrap())
+        };
+        for (word, asked, other) in [
+            ("dynamo.trtllm", "80Gi", "16Gi"),
+            ("dynamo.vllm", "16Gi", "80Gi"),
+        ] {
+            let said = with(word);
+            assert_eq!(said.matches(asked).count(), 2, "{said}");
+            assert!(!said.contains(other), "{said}");
+        }
     }
 }

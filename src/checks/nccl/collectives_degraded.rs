@@ -1,6 +1,7 @@
 use crate::check;
 use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
+use crate::checks::shm;
 use crate::facts::nccl_log::{Fault, Network, Via};
 use crate::observed::Skip;
 use crate::report::SkipReason;
@@ -116,7 +117,10 @@ fn run(container: &Container<'_>) -> Outcome {
             Fault::SharedMemoryTooSmall => add(
                 Draft::fail("/dev/shm is too small for NCCL"),
                 "Error while creating shared memory segment",
-                "set the shared memory size of the component to 16Gi",
+                &format!(
+                    "set the shared memory size of the component to {}",
+                    shm::asked(shm::engine_of(container.facts.process.worker_word())).size
+                ),
             ),
             Fault::Completion(status) => add(
                 Draft::fail(format!("a transfer failed with {status}")),

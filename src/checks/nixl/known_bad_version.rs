@@ -128,7 +128,9 @@ fn run(container: &Container<'_>) -> Outcome {
         if (row.versions)(numbers) && (row.with)(facts) {
             let name = row.of.word();
             let detail = format!("{name} {} {} ({})", have.text, row.effect, row.source);
-            drafts.push(Draft::warn(detail).with([shown(have)]).fix(row.fix));
+            let headline = format!("{name} {} {}", have.text, row.effect);
+            let draft = Draft::warn(detail).headline(headline);
+            drafts.push(draft.with([shown(have)]).fix(row.fix));
         }
     }
     if drafts.is_empty() {

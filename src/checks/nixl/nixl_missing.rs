@@ -70,7 +70,8 @@ fn run(container: &Container<'_>) -> Outcome {
             all.join(", ")
         );
         let fix = "keep one version of NIXL, the same on prefill and decode";
-        return Ok(vec![Draft::warn(detail).with(seen).fix(fix)]);
+        let draft = Draft::warn(detail).headline("NIXL is here in several versions");
+        return Ok(vec![draft.with(seen).fix(fix)]);
     }
     with_backend(container, packages_in_words(&found), seen)
 }
@@ -100,7 +101,9 @@ fn with_backend(container: &Container<'_>, nixl: String, mut seen: Vec<Evidence>
         let fix = format!(
             "use an image whose NIXL has libplugin_{wanted}.so, point NIXL_PLUGIN_DIR at it, or select one of {names}"
         );
-        let draft = container.broken(detail).with(seen).fix(fix);
+        let headline = format!("NIXL has no plugin for {how}");
+        let draft = container.broken(detail).headline(headline);
+        let draft = draft.with(seen).fix(fix);
         return Ok(vec![draft.follows("efa-without-libfabric")]);
     }
     let backend = match by {
@@ -149,22 +152,26 @@ fn without_package(container: &Container<'_>) -> Outcome {
     if names.iter().any(|name| name.starts_with("mooncake")) {
         let detail =
             "no NIXL is here; Mooncake is, and whether the worker moves KV with it is not known";
-        return Ok(vec![Draft::warn(detail).with(seen).fix(fix)]);
+        let draft = Draft::warn(detail).headline("no NIXL is here, and Mooncake is");
+        return Ok(vec![draft.with(seen).fix(fix)]);
     }
+    let headline = match container.is_pasted() {
+        true => "no NIXL is among the packages that were pasted".to_owned(),
+        false => format!("no NIXL is in {}", container.called()),
+    };
     let detail = if names.is_empty() {
         "no NIXL was found here in the usual directories of Python, where a worker would need it"
             .to_owned()
     } else {
         format!(
-            "no NIXL is in the container, where {} are; the worker cannot hand its KV cache on",
+            "{headline}, where {} are; the worker cannot hand its KV cache on",
             names.join(", ")
         )
     };
     // A machine or a pod of unknown role need not have one.
     let minor = !container.moves_kv();
-    Ok(vec![
-        container.broken(detail).with(seen).fix(fix).minor(minor),
-    ])
+    let draft = container.broken(detail).headline(headline);
+    Ok(vec![draft.with(seen).fix(fix).minor(minor)])
 }
 
 /// `NIXL 1.3.0 (nixl, nixl_cu12) for python3.12 of /opt/dynamo/venv`; all have one version.

@@ -31,11 +31,11 @@ check! {
     }
 }
 
-/// Variables that force an index, and whether they act on what carries KV.
-const VARIABLES: &[(&str, bool)] = &[
-    ("UCX_IB_GID_INDEX", true),
-    ("MC_GID_INDEX", true),
-    ("NCCL_IB_GID_INDEX", false),
+/// Variables that force an index, whether they act on what carries KV, and the finding that says the same of the value.
+const VARIABLES: &[(&str, bool, &[&str])] = &[
+    ("UCX_IB_GID_INDEX", true, &["env:UCX_IB_GID_INDEX"]),
+    ("MC_GID_INDEX", true, &["env:MC_GID_INDEX"]),
+    ("NCCL_IB_GID_INDEX", false, &["env:NCCL_IB_GID_INDEX"]),
 ];
 
 /// What a forced index is on the ports of pasted outputs, for the finding of the variable itself; None where no index is
@@ -45,7 +45,7 @@ pub(crate) fn forced(
     setting: &InForce<'_>,
 ) -> Option<Result<Draft, Skip>> {
     let name = setting.variable.name;
-    let (variable, carries_kv) = VARIABLES.iter().find(|(variable, _)| *variable == name)?;
+    let (variable, carries_kv, _) = VARIABLES.iter().find(|(variable, ..)| *variable == name)?;
     let index = setting.value.trim().parse::<u32>().ok()?;
     judge(container, variable, index, *carries_kv).transpose()
 }
@@ -53,7 +53,7 @@ pub(crate) fn forced(
 fn run(container: &Container<'_>) -> Outcome {
     let facts = &container.facts;
     let mut drafts = Vec::new();
-    for (variable, carries_kv) in VARIABLES {
+    for (variable, carries_kv, explains) in VARIABLES {
         let settings = facts.process.in_force()?;
         let Some(setting) = settings.get(variable) else {
             continue;
@@ -75,6 +75,7 @@ fn run(container: &Container<'_>) -> Outcome {
             };
             draft
                 .on_kv_path(path)
+                .explains(explains)
                 .with([evidence(setting.ask, [said.as_str()])])
         });
         drafts.extend(draft);
@@ -151,18 +152,20 @@ fn judge(
         if let Some(skip) = unknown {
             return Err(skip);
         }
-        let detail = format!(
-            "{said}: filled and routable on all {} ports that are used",
-            good.len()
-        );
+        let detail = match good.len() {
+            1 => format!("{said}: filled and routable on the port that is used"),
+            all => format!("{said}: filled and routable on all {all} ports that are used"),
+        };
         let seen = gids.evidence(good.iter().map(String::as_str));
         return Ok(Some(Draft::ok(detail).with([seen])));
     };
-    let detail = format!(
-        "{said} is unusable on {} of {} ports that are used: {first}",
-        bad.len(),
-        ports.len()
-    );
+    let detail = match ports.len() {
+        1 => format!("{said} is unusable on the port that is used: {first}"),
+        all => format!(
+            "{said} is unusable on {} of {all} ports that are used: {first}",
+            bad.len()
+        ),
+    };
     let seen = gids.evidence(bad.iter().map(String::as_str));
     // Whether collectives leave the node is not known here; nor is whether a port carries data whose state nobody pasted, as
     // long as others are fine.

@@ -24,7 +24,7 @@ check! {
     /// ## Sources
     /// Linux `drivers/infiniband/core/sysfs.c`; rdma-system(8); NVIDIA/nccl#451; LMCache/LMCache#2593.
     "RDMA001" "ib-devices" on Container {
-        subsystem: Rdma, kv_path: Required, worst: Fail, causes: &["RDMA002", "K8S001", "env:UCX_TLS"], since: "0.1.0",
+        subsystem: Rdma, kv_path: Required, worst: Fail, causes: &["RDMA002", "K8S001"], since: "0.1.0",
     }
 }
 
@@ -116,6 +116,7 @@ mod tests {
     fn listing_is_not_access() {
         let none: &[(&Ask, &str)] = &[(&ask::RDMA_PORTS, "")];
         assert_eq!(verdict(run, "decode", none), Ok(Status::Fail));
+        assert_eq!(verdict(run, "kv_both", none), Ok(Status::Fail));
         // A bare host or an aggregated worker moves no KV.
         assert_eq!(verdict(run, "agg", none), Ok(Status::Warn));
         let healthy = hca("mlx5_0", "4: ACTIVE", "open");

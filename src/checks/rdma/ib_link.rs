@@ -41,11 +41,12 @@ fn run(container: &Container<'_>) -> Outcome {
         .get()?
         .evidence(lines.iter().map(String::as_str))];
     let active = rdma.usable_ports()?.len();
-    let detail = format!(
-        "{active} of {} ports {} are ACTIVE",
-        ports.len(),
-        container.ports_in_question()
-    );
+    let question = container.ports_in_question();
+    let detail = match (active, ports.len()) {
+        (0, 1) => format!("the only port {question} is not ACTIVE"),
+        (_, 1) => format!("the only port {question} is ACTIVE"),
+        (_, all) => format!("{active} of {all} ports {question} are ACTIVE"),
+    };
     if active > 0 {
         let all_efa = ports.iter().all(|(device, _)| device.is_efa());
         let note = if all_efa {

@@ -48,10 +48,10 @@ fn run(container: &Container<'_>) -> Outcome {
     };
     let seen = [verbs.evidence([words.as_str()])];
     if lost.is_empty() {
-        let detail = format!(
-            "ibv_devinfo opens all {} devices of the container",
-            granted.devices.len()
-        );
+        let detail = match granted.devices.len() {
+            1 => "ibv_devinfo opens the device of the container".to_owned(),
+            all => format!("ibv_devinfo opens all {all} devices of the container"),
+        };
         return Ok(vec![Draft::ok(detail).with(seen)]);
     }
     let detail = format!(

@@ -1,6 +1,7 @@
 use crate::check;
 use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
+use crate::checks::words::counted;
 use crate::facts::nvidia_smi_topo::Path;
 use crate::judge::selection::Selection;
 use crate::observed::Skip;
@@ -65,8 +66,9 @@ fn run(container: &Container<'_>) -> Outcome {
         return Ok(vec![Draft::ok(detail).with([seen])]);
     }
     let detail = format!(
-        "{} GPUs reach the usable adapters ({names}) only across the sockets: {}",
-        far.len(),
+        "{} {} the usable adapters ({names}) only across the sockets: {}",
+        counted(far.len(), "GPU"),
+        if far.len() == 1 { "reaches" } else { "reach" },
         far.join(", ")
     );
     let fix = if selection.is_some() {

@@ -1,6 +1,7 @@
 use crate::check;
 use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
+use crate::checks::words::part;
 use crate::facts::hca::LinkLayer;
 use crate::observed::Skip;
 
@@ -63,9 +64,8 @@ fn run(container: &Container<'_>) -> Outcome {
     }
     if let Some(first) = slow.first() {
         let detail = format!(
-            "{} of {} ports are limited by PCIe: {first}",
-            slow.len(),
-            lines.len()
+            "{} limited by PCIe: {first}",
+            part(slow.len(), lines.len(), "port", ("is", "are"))
         );
         let seen = devices.evidence(slow.iter().map(String::as_str));
         let fix = "reseat the adapter and look at the slot's lanes and generation";

@@ -1,6 +1,7 @@
 use crate::check;
 use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
+use crate::checks::words::counted;
 use crate::facts::sysfs::Counters;
 use crate::observed::Skip;
 
@@ -117,7 +118,7 @@ fn run(container: &Container<'_>) -> Outcome {
         ]);
     }
     let detail = match noted.first() {
-        None => format!("the error counters of {read} ports are zero"),
+        None => format!("the error counters of {} are zero", counted(read, "port")),
         Some(first) => format!("{first}: says nothing without a time; only growth would"),
     };
     let lines = if noted.is_empty() {

@@ -1,6 +1,7 @@
 use crate::check;
 use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
+use crate::checks::words::part;
 use crate::facts::container::rdma::port_line;
 use crate::facts::hca::PortState;
 use crate::observed::Skip;
@@ -52,9 +53,13 @@ fn run(container: &Container<'_>) -> Outcome {
         return Ok(vec![Draft::ok(detail).with([seen])]);
     }
     let detail = format!(
-        "{} of {} ports have a link and are not ACTIVE: {}",
-        waiting.len(),
-        ports.len(),
+        "{} not ACTIVE: {}",
+        part(
+            waiting.len(),
+            ports.len(),
+            "port",
+            ("has a link and is", "have a link and are")
+        ),
         waiting.join(", ")
     );
     let seen = devices.evidence(waiting.iter().map(String::as_str));

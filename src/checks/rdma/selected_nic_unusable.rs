@@ -1,6 +1,7 @@
 use crate::check;
 use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
+use crate::checks::dependence;
 use crate::facts::container::rdma::{Device, port_line};
 use crate::facts::hca::{Port, PortState};
 use crate::judge::selection::Selection;
@@ -31,9 +32,10 @@ fn run(container: &Container<'_>) -> Outcome {
     let facts = &container.facts;
     let mut drafts = Vec::new();
     let settings = facts.process.in_force()?;
-    for (variable, path) in [
-        ("UCX_NET_DEVICES", KvPath::Required),
-        ("NCCL_IB_HCA", KvPath::Off),
+    let explains: [&[&str]; 2] = [&["env:UCX_NET_DEVICES"], &["env:NCCL_IB_HCA"]];
+    for (variable, path, explains) in [
+        ("UCX_NET_DEVICES", KvPath::Required, explains[0]),
+        ("NCCL_IB_HCA", KvPath::Off, explains[1]),
     ] {
         let Some(setting) = settings.get(variable) else {
             continue;
@@ -46,7 +48,15 @@ fn run(container: &Container<'_>) -> Outcome {
         let said = format!("{variable}={}", crate::sanitise::line(setting.value, 120));
         let draft = judge(container, &selection, &said, path)?;
         let shown = evidence(setting.ask, [said.as_str()]);
-        drafts.extend(draft.map(|draft| draft.on_kv_path(path).with([shown])));
+        // Where there is no device at all, a name that may be one is not what is wrong.
+        let none = facts.rdma.devices.get()?.is_empty();
+        drafts.extend(draft.map(|draft| {
+            let draft = match none {
+                true => dependence::tied(draft, variable, setting.value, &container.context),
+                false => draft,
+            };
+            draft.on_kv_path(path).explains(explains).with([shown])
+        }));
     }
     if drafts.is_empty() {
         return Err(Skip::not_applicable());
@@ -149,14 +159,14 @@ fn judge(
             return Err(skip);
         }
         let seen = devices.evidence(usable.iter().map(String::as_str));
-        let detail = format!(
-            "{said}: all {} selected ports are ACTIVE and may be opened",
-            usable.len()
-        );
+        let detail = match usable.len() {
+            1 => format!("{said}: the selected port is ACTIVE and may be opened"),
+            all => format!("{said}: all {all} selected ports are ACTIVE and may be opened"),
+        };
         return Ok(Some(Draft::ok(detail).with([seen])));
     };
-    let detail = format!(
-        "{said}: {bad_names} of {} {} nothing usable: {first}",
+    let headline = format!(
+        "{said}: {bad_names} of {} {} nothing usable",
         wanted.len(),
         if wanted.len() == 1 {
             "name matches"
@@ -164,6 +174,12 @@ fn judge(
             "names match"
         }
     );
+    let detail = format!("{headline}: {first}");
+    // The first is enough where all are wrong alike.
+    let why = first
+        .split_once(": ")
+        .map_or(first.as_str(), |(_, why)| why);
+    let headline = format!("{headline} ({why})");
     let seen = devices.evidence(unusable.iter().map(String::as_str));
     let nothing_left = usable.is_empty() && unsure.is_none();
     let mut draft = if nothing_left && path != KvPath::Off && container.has_workers_environment() {
@@ -174,6 +190,7 @@ fn judge(
     if named_right == bad_names {
         draft = draft.follows("device-not-granted").follows("ib-link");
     }
+    let draft = draft.headline(headline);
     let fix = match path {
         KvPath::Off => "remove NCCL_IB_HCA, or name ACTIVE ports of this container",
         _ => "remove UCX_NET_DEVICES, or name ACTIVE ports of this container as device:port",
@@ -277,5 +294,22 @@ mod tests {
             (&ask::ENVIRONMENT, "UCX_NET_DEVICES=mlx5_0:1"),
         ];
         assert_eq!(verdict(run, "decode", &answers), Ok(Status::Fail));
+    }
+
+    #[test]
+    fn each_variable_explains_its_own_value_alone_and_says_why() {
+        let environment = "UCX_NET_DEVICES=mlx5_9:1\nNCCL_IB_HCA=mlx5_1";
+        let answers = changed(
+            &hcas(&["4: ACTIVE", "1: DOWN"]),
+            &[(&ask::ENVIRONMENT, environment)],
+        );
+        let drafts = outcome(run, &container("decode", &answers)).unwrap();
+        let explains: Vec<_> = drafts.iter().map(|d| d.causes.unwrap()).collect();
+        assert_eq!(explains, [["env:UCX_NET_DEVICES"], ["env:NCCL_IB_HCA"]]);
+        let headline = drafts[0].headline.as_deref().unwrap();
+        assert!(
+            headline.ends_with("(no such device on this node)"),
+            "{headline}"
+        );
     }
 }

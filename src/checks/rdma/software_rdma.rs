@@ -1,6 +1,7 @@
 use crate::check;
 use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
+use crate::checks::words::part;
 use crate::facts::sysfs::Backing;
 use crate::observed::Skip;
 
@@ -35,9 +36,8 @@ fn run(container: &Container<'_>) -> Outcome {
     let software = of(Backing::Software);
     if !software.is_empty() {
         let detail = format!(
-            "{} of {} devices are verbs in software: {}",
-            software.len(),
-            own.len(),
+            "{} verbs in software: {}",
+            part(software.len(), own.len(), "device", ("is", "are")),
             software.join(", ")
         );
         let seen = devices.evidence(software.iter().copied());

@@ -1,9 +1,9 @@
 use crate::check;
 use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
-use crate::checks::words::listed;
+use crate::checks::words::{listed, part};
 use crate::facts::container::rdma::port_line;
-use crate::facts::hca::LinkLayer;
+use crate::facts::hca::{LinkLayer, Port};
 use crate::observed::Skip;
 use std::collections::BTreeSet;
 
@@ -40,7 +40,7 @@ fn run(container: &Container<'_>) -> Outcome {
         return Err(Skip::not_applicable());
     }
     let devices = rdma.devices.get()?;
-    let line = |(device, port): &(&_, &crate::facts::hca::Port)| {
+    let line = |(device, port): &(&_, &Port)| {
         let shown = |id: Option<u32>| id.map_or("?".to_owned(), |id| id.to_string());
         format!(
             "{} lid {} sm_lid {}",
@@ -57,16 +57,27 @@ fn run(container: &Container<'_>) -> Outcome {
         .map(line)
         .collect();
     if !orphans.is_empty() {
+        let no_id = |port: &Port| port.lid.is_some_and(|lid| NO_LID.contains(&lid));
+        let with_id = ports
+            .iter()
+            .any(|(_, port)| port.sm_lid == Some(0) && !no_id(port));
+        let lack = match (ports.iter().any(|(_, port)| no_id(port)), with_id) {
+            (true, true) => "no local id or no subnet manager",
+            (true, false) => "no local id",
+            (false, _) => "no subnet manager",
+        };
+        let (some, all) = (orphans.len(), ports.len());
+        let who = part(some, all, "ACTIVE InfiniBand port", ("has", "have"));
+        let headline = format!("{who} {lack}");
         let detail = format!(
-            "{} of {} ACTIVE InfiniBand ports have no local id or no subnet manager: {}",
-            orphans.len(),
-            ports.len(),
+            "{headline}: {}",
             listed(&orphans.iter().map(String::as_str).collect::<Vec<_>>())
         );
         let seen = devices.evidence(orphans.iter().map(String::as_str));
         let fix =
             "start or repair the subnet manager of this fabric (`sminfo` shows the one in charge)";
-        return Ok(vec![Draft::warn(detail).with([seen]).fix(fix)]);
+        let draft = Draft::warn(detail).headline(headline);
+        return Ok(vec![draft.with([seen]).fix(fix)]);
     }
     if ports
         .iter()
@@ -119,6 +130,27 @@ mod tests {
             Err(Skip::not_applicable())
         );
         assert!(verdict(run, "decode", NOTHING).is_err());
+    }
+
+    #[test]
+    fn the_verdict_says_which_of_them_is_missing() {
+        let said = |from: &str, to: &str| {
+            let mut answers = hca("mlx5_0", "4: ACTIVE", "open");
+            for (_, text) in &mut answers {
+                *text = text.replace(from, to);
+            }
+            let mut drafts = outcome(run, &container("decode", &answers)).unwrap();
+            drafts.remove(0).headline.unwrap()
+        };
+        let port = "the only ACTIVE InfiniBand port has";
+        assert_eq!(
+            said("sm_lid: 0x1", "sm_lid: 0x0"),
+            format!("{port} no subnet manager")
+        );
+        assert_eq!(
+            said("/lid: 0x2", "/lid: 0xffff"),
+            format!("{port} no local id")
+        );
     }
 
     #[test]

@@ -1,6 +1,7 @@
 use crate::check;
 use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
+use crate::checks::words::counted;
 use crate::facts::container::Seen;
 use crate::facts::ucx_log::{UcxLog, UnavailableKind};
 use crate::observed::Skip;
@@ -35,7 +36,7 @@ fn run(container: &Container<'_>) -> Outcome {
         Ok(log) => {
             drafts.extend(complaints(container, log));
             if drafts.is_empty() {
-                let detail = format!("{} lines of UCX without a complaint", log.lines);
+                let detail = format!("{} of UCX without a complaint", counted(log.lines, "line"));
                 let seen = [log.evidence([detail.as_str()])];
                 drafts.push(Draft::ok(detail.clone()).with(seen));
             }

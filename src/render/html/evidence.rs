@@ -108,6 +108,12 @@ pub(super) fn quote(evidence: &Evidence) -> Markup {
         .nth(QUOTE)
         .map_or(text.len(), |(at, _)| at);
     let text = &text[..cut];
+    if let (Some(object), true) = (&evidence.path, evidence.is_of_object()) {
+        return html! {
+            p.where { code { (object) } }
+            pre.quote { (text.trim_start()) }
+        };
+    }
     let (Some(path), Some(line)) = (&evidence.path, evidence.line) else {
         let read = evidence.ask.as_deref().unwrap_or_default();
         return html! {
