@@ -81,8 +81,16 @@ pub(super) struct HowArguments {
     #[arg(long, value_name = "N", default_value = "0")]
     gpu: u32,
     /// NIXL backend; the one that the engine's environment selects, else UCX.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = backend_name)]
     backend: Option<String>,
+}
+
+/// A backend as NIXL spells it, which tells apart large and small letters.
+fn backend_name(text: &str) -> Result<String, String> {
+    let name = not_blank(text)?;
+    let known = ["UCX", "LIBFABRIC"].into_iter();
+    let mut same = known.filter(|known| known.eq_ignore_ascii_case(&name));
+    Ok(same.next().map_or(name.clone(), str::to_owned))
 }
 
 impl HowArguments {
@@ -368,7 +376,13 @@ async fn one_pair<T: Open, I: Open>(
     };
     let ends = (end(target, target_facts), end(initiator, initiator_facts));
     let record = run_until(&ends.0, &ends.1, &settings, halt).await;
-    let verdict = judge(&record, &intent(initiator_facts, target_facts));
+    let verdict = judge(
+        &record,
+        &Intent {
+            other_backend: settings.backend != backend_of(initiator_facts),
+            ..intent(initiator_facts, target_facts)
+        },
+    );
     Made {
         facts: facts(&record, &verdict, initiator_facts.place.namespace.clone()),
         software: [&record.target, &record.initiator].map(loaded::software),
@@ -450,6 +464,7 @@ fn intent(initiator: &Snapshot, target: &Snapshot) -> Intent {
     Intent {
         path,
         host_memory: host_memory(initiator) && host_memory(target),
+        other_backend: false,
         line_rates: BTreeMap::new(),
         likely_cause: worst.map(|f| format!("{} ({})", f.detail, f.target)),
         likely_fix: worst.and_then(|f| f.fix.clone()),

@@ -29,6 +29,8 @@ impl Failure {
             4 => What::StreamLost,
             10 => What::NoNixl,
             11 => What::AgentCreate,
+            12 if &*fatal.why == "no-plugin" => What::NoPlugin,
+            12 if &*fatal.why == "local-backend" => What::LocalBackend,
             12 => What::NoBackend,
             20 if &*fatal.why == "gpu-memory" => What::GpuMemory,
             20 => What::HostMemory,

@@ -8,7 +8,7 @@ use super::lane::{self, Class, Lane, Unknown};
 use super::protocol::{Memory, PortFacts, Ready, Role};
 use super::record::{Failure, Stage, StepRecord, TransferRecord, What};
 use super::ucx_text::{self, UcxText};
-use super::{cause, words};
+use super::{cause, complaints, words};
 use crate::pair::{WRONG_BYTES, WRONG_LANE};
 use crate::report::{SkipReason, Status};
 use std::collections::BTreeMap;
@@ -29,6 +29,8 @@ pub struct Intent {
     pub path: Path,
     /// KV lies in host memory on purpose (`kv_buffer_device=cpu`).
     pub host_memory: bool,
+    /// The transfer was asked for with another NIXL backend than the worker uses.
+    pub other_backend: bool,
     /// Line rate of a port in Gb/s by `device:port`. Empty: the rates that the initiator's own ports show.
     pub line_rates: BTreeMap<String, f64>,
     /// The most likely cause of a wrong lane, where other facts already name it.
@@ -42,6 +44,7 @@ impl Default for Intent {
         Self {
             path: Path::Rdma,
             host_memory: false,
+            other_backend: false,
             line_rates: BTreeMap::new(),
             likely_cause: None,
             likely_fix: None,
@@ -118,7 +121,7 @@ pub fn judge(record: &TransferRecord, intent: &Intent) -> Verdict {
     let mut verdict = if let Some(bad) = steps.iter().position(|s| !s.intact) {
         wrong_bytes(&record.steps[bad], &steps[bad])
     } else if let Some(failure) = &record.failure {
-        failed(failure, record, &text)
+        failed(failure, record, &text, intent)
     } else {
         lanes(record, &text, &steps, intent)
     };
@@ -291,7 +294,7 @@ fn wrong_bytes(step: &StepRecord, shown: &StepVerdict) -> Verdict {
 }
 
 /// How bad a failed transfer is: a path that cannot carry bytes fails, a probe that could not run says nothing.
-fn failed(failure: &Failure, record: &TransferRecord, text: &UcxText) -> Verdict {
+fn failed(failure: &Failure, record: &TransferRecord, text: &UcxText, intent: &Intent) -> Verdict {
     let (status, reason) = match failure.what {
         What::NoPython | What::NoNixl => (Status::Skipped, Some(SkipReason::NotFound)),
         What::HostMemory | What::GpuMemory | What::RssLimit => {
@@ -308,8 +311,13 @@ fn failed(failure: &Failure, record: &TransferRecord, text: &UcxText) -> Verdict
             (Status::Skipped, Some(SkipReason::Unparsable))
         }
         What::Refused => (Status::Skipped, Some(SkipReason::Denied)),
+        What::NoPlugin | What::NoBackend | What::LocalBackend if intent.other_backend => {
+            (Status::Skipped, Some(SkipReason::NotFound))
+        }
         What::AgentCreate
+        | What::NoPlugin
         | What::NoBackend
+        | What::LocalBackend
         | What::Register
         | What::Connect
         | What::Prepare
@@ -318,14 +326,10 @@ fn failed(failure: &Failure, record: &TransferRecord, text: &UcxText) -> Verdict
         | What::Crashed
         | What::Deadline => (Status::Fail, None),
     };
-    let end = record.end(failure.side);
     let detail = format!(
-        "{} on {} ({}) {}: {}",
-        words::of_failure(failure.what),
-        end.label,
-        failure.side,
-        failure.stage,
-        failure.detail,
+        "{}: {}",
+        words::of_failure(failure, record),
+        tried(failure, record)
     );
     let known = cause::of_failure(failure, record, text);
     let mut out = verdict(status, detail);
@@ -334,6 +338,19 @@ fn failed(failure: &Failure, record: &TransferRecord, text: &UcxText) -> Verdict
     out.caveats
         .extend(failure.also.iter().map(ToString::to_string));
     out
+}
+
+/// What the failure says of itself; where several interpreters were tried, what each of them said.
+fn tried(failure: &Failure, record: &TransferRecord) -> String {
+    let attempts = &record.end(failure.side).tried;
+    if attempts.len() < 2 || !matches!(failure.what, What::NoPython | What::NoNixl) {
+        return failure.detail.to_string();
+    }
+    let each = attempts.iter().filter_map(|attempt| {
+        let why = attempt.gave_up.as_ref()?;
+        Some(format!("{}: {why}", attempt.python))
+    });
+    each.collect::<Vec<_>>().join("; ")
 }
 
 /// Right bytes: over which lane?
@@ -647,7 +664,7 @@ fn caveats(record: &TransferRecord, steps: &[StepVerdict], intent: &Intent) -> V
             ));
         }
     }
-    if record.same_container {
+    if record.same_container && !steps.is_empty() {
         out.push(
             "both ends ran in one container: registration and the local lane, no more".to_owned(),
         );
@@ -655,8 +672,28 @@ fn caveats(record: &TransferRecord, steps: &[StepVerdict], intent: &Intent) -> V
     out
 }
 
+/// Lines of both logs that say why it failed: those of the end that failed come first.
+fn last_words(record: &TransferRecord) -> Vec<String> {
+    /// Lines of the end that failed, and of its peer.
+    const LINES: [usize; 2] = [8, 3];
+    let Some(failure) = &record.failure else {
+        return Vec::new();
+    };
+    let mut out = Vec::new();
+    for (role, most) in [failure.side, failure.side.other()].into_iter().zip(LINES) {
+        let end = record.end(role);
+        let said = complaints::of(&end.log, most);
+        out.extend(
+            said.into_iter()
+                .map(|l| format!("{} ({role}): {l}", end.label)),
+        );
+    }
+    out
+}
+
 fn evidence(record: &TransferRecord, text: &UcxText, steps: &[StepVerdict]) -> Vec<String> {
-    let mut out: Vec<String> = steps.iter().map(|s| s.line.clone()).collect();
+    let mut out = last_words(record);
+    out.extend(steps.iter().map(|s| s.line.clone()));
     out.extend(text.version.iter().map(|v| format!("UCX {v}")));
     out.extend(
         text.provider
@@ -670,15 +707,5 @@ fn evidence(record: &TransferRecord, text: &UcxText, steps: &[StepVerdict]) -> V
             .filter(|r| r.to.is_none())
             .map(|r| format!("{} {}: {} {}", r.kind, r.memory, r.how, r.raw)),
     );
-    if record.failure.is_some() {
-        for end in [&record.target, &record.initiator] {
-            let from = end.log.tail.len().saturating_sub(12);
-            out.extend(
-                end.log.tail[from..]
-                    .iter()
-                    .map(|l| format!("{}: {l}", end.label)),
-            );
-        }
-    }
     out
 }

@@ -5,7 +5,7 @@ use super::protocol::{
 };
 use super::record::LogText;
 use super::stream::{Ended, Stream};
-use super::ucx_text;
+use super::{complaints, ucx_text};
 use crate::sanitise;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -248,12 +248,17 @@ const LANE_BYTES: usize = 128 << 10;
 const LINE_CHARS: usize = 400;
 const TAIL_LINES: usize = 30;
 
+/// A line belongs in a record: the lane is read from it, or it complains.
+fn says_something(line: &str) -> bool {
+    ucx_text::says_something(line) || complaints::complains(line)
+}
+
 fn log_text(text: &str, dropped: u64) -> LogText {
     let mut out = LogText {
         dropped,
         ..LogText::default()
     };
-    for line in text.lines().filter(|l| ucx_text::says_something(l)) {
+    for line in text.lines().filter(|l| says_something(l)) {
         let line = safe(line);
         if out.lane.len() + line.len() >= LANE_BYTES {
             break;
