@@ -191,8 +191,13 @@ fn entries(out: &mut String, made: &[PairReport], options: Options, width: usize
             continue;
         }
         let same = |other: &PairReport| {
-            (other.status, other.proven, &other.lane, &other.memory)
-                == (p.status, p.proven, &p.lane, &p.memory)
+            (
+                other.status,
+                other.proven,
+                &other.lane,
+                &other.memory,
+                &other.unproven,
+            ) == (p.status, p.proven, &p.lane, &p.memory, &p.unproven)
         };
         match groups.iter_mut().find(|group| same(group[0])) {
             Some(group) if !options.verbose => group.push(p),
@@ -226,6 +231,11 @@ fn entries(out: &mut String, made: &[PairReport], options: Options, width: usize
             }
         }
         paragraph(out, &carried(group), "        ", width);
+        if !p.unproven.is_empty() {
+            let why: Vec<&str> = p.unproven.iter().map(|gap| gap.why.as_str()).collect();
+            let why = format!("not proven: {}", why.join("; "));
+            paragraph(out, &why, "        ", width);
+        }
         if options.verbose {
             for step in &p.steps {
                 paragraph(out, step, "        ", width);
@@ -301,6 +311,7 @@ mod tests {
             target,
             status,
             proven,
+            unproven: vec![],
             lane: if proven {
                 "rc_mlx5/mlx5_0:1 zero-copy"
             } else {

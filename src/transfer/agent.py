@@ -363,7 +363,7 @@ class Gpu:
         count = ctypes.c_int()
         self._call("cuDeviceGetCount", ctypes.byref(count))
         if ordinal >= count.value:
-            raise NoRoom("GPU %d of %d" % (ordinal, count.value))
+            raise NoRoom("GPU %d was asked for, and the container sees %d, numbered from 0" % (ordinal, count.value))
         self.device = ctypes.c_int()
         self._call("cuDeviceGet", ctypes.byref(self.device), ordinal)
         bus = ctypes.create_string_buffer(32)
@@ -386,7 +386,9 @@ class Gpu:
         try:
             return ctypes.CDLL(name)
         except OSError as e:
-            raise NoRoom("the GPU driver's library is not in the container (%s)" % e)
+            if "No such file" in str(e):
+                raise NoRoom("%s is not in the container, that is, no GPU driver" % name)
+            raise NoRoom("%s cannot be loaded (%s)" % (name, e))
 
     def _call(self, name, *args):
         code = getattr(self.cuda, name)(*args)

@@ -67,12 +67,13 @@ impl Failure {
             (Ended::Lost(_) | Ended::Code(4), _) => What::StreamLost,
             (Ended::Code(_) | Ended::Signal(_) | Ended::StillRunning, None) => What::Crashed,
         };
-        Self::new(
-            side,
-            stage,
-            what,
-            format!("it ended without a word: {ended}"),
-        )
+        // A connection that broke and a program that is not there say all there is to say.
+        let detail = match ended {
+            Ended::Lost(why) => why.to_string(),
+            Ended::NoProgram(_) => ended.to_string(),
+            _ => format!("it ended without a word ({ended})"),
+        };
+        Self::new(side, stage, what, detail)
     }
 }
 

@@ -10,7 +10,7 @@ use super::record::{Failure, Stage, StepRecord, TransferRecord, What};
 use super::ucx_text::{self, UcxText};
 use super::{cause, complaints, words};
 use crate::pair::{WRONG_BYTES, WRONG_LANE};
-use crate::report::{SkipReason, Status};
+use crate::report::{Gap, GapKind, SkipReason, Status};
 use std::collections::BTreeMap;
 
 /// Which lane a deployment means to use.
@@ -29,8 +29,8 @@ pub struct Intent {
     pub path: Path,
     /// KV lies in host memory on purpose (`kv_buffer_device=cpu`).
     pub host_memory: bool,
-    /// The transfer was asked for with another NIXL backend than the worker uses.
-    pub other_backend: bool,
+    /// NIXL backend that the worker's own settings name; none: they name none, and UCX is NIXL's default.
+    pub backend: Option<String>,
     /// Line rate of a port in Gb/s by `device:port`. Empty: the rates that the initiator's own ports show.
     pub line_rates: BTreeMap<String, f64>,
     /// The most likely cause of a wrong lane, where other facts already name it.
@@ -39,12 +39,20 @@ pub struct Intent {
     pub likely_fix: Option<String>,
 }
 
+impl Intent {
+    /// Another backend than the worker's. NIXL tells large and small letters apart, and engines do not.
+    fn differs(&self, backend: &str) -> bool {
+        let own = self.backend.as_deref().unwrap_or("UCX");
+        !own.eq_ignore_ascii_case(backend)
+    }
+}
+
 impl Default for Intent {
     fn default() -> Self {
         Self {
             path: Path::Rdma,
             host_memory: false,
-            other_backend: false,
+            backend: None,
             line_rates: BTreeMap::new(),
             likely_cause: None,
             likely_fix: None,
@@ -63,6 +71,8 @@ pub struct Verdict {
     pub fix: Option<String>,
     /// The intended lane carried the bytes.
     pub proven: bool,
+    /// Why right bytes prove no lane.
+    pub unproven: Vec<Gap>,
     /// Bytes differed: graver than any other fail.
     pub wrong_bytes: bool,
     /// Why nothing can be said, where the status is skipped.
@@ -132,7 +142,11 @@ pub fn judge(record: &TransferRecord, intent: &Intent) -> Verdict {
         ));
     }
     verdict.caveats.extend(caveats(record, &steps, intent));
-    verdict.proven &= verdict.status <= Status::Warn && !verdict.wrong_bytes;
+    let differs = intent.differs(&record.backend);
+    verdict.proven &= verdict.status <= Status::Warn && !verdict.wrong_bytes && !differs;
+    if matches!(verdict.status, Status::Ok | Status::Warn) && !verdict.proven {
+        verdict.unproven = gaps(record, &steps, intent);
+    }
     verdict.evidence.extend(evidence(record, &text, &steps));
     verdict.steps = steps;
     verdict
@@ -255,6 +269,7 @@ fn verdict(status: Status, detail: impl Into<String>) -> Verdict {
         detail: detail.into(),
         fix: None,
         proven: false,
+        unproven: Vec::new(),
         wrong_bytes: false,
         reason: None,
         steps: Vec::new(),
@@ -311,7 +326,9 @@ fn failed(failure: &Failure, record: &TransferRecord, text: &UcxText, intent: &I
             (Status::Skipped, Some(SkipReason::Unparsable))
         }
         What::Refused => (Status::Skipped, Some(SkipReason::Denied)),
-        What::NoPlugin | What::NoBackend | What::LocalBackend if intent.other_backend => {
+        What::NoPlugin | What::NoBackend | What::LocalBackend
+            if intent.differs(&record.backend) =>
+        {
             (Status::Skipped, Some(SkipReason::NotFound))
         }
         What::AgentCreate
@@ -346,11 +363,16 @@ fn tried(failure: &Failure, record: &TransferRecord) -> String {
     if attempts.len() < 2 || !matches!(failure.what, What::NoPython | What::NoNixl) {
         return failure.detail.to_string();
     }
+    let absent = |why: &str| why.starts_with("no such program");
     let each = attempts.iter().filter_map(|attempt| {
-        let why = attempt.gave_up.as_ref()?;
-        Some(format!("{}: {why}", attempt.python))
+        let (python, why) = (&attempt.python, attempt.gave_up.as_ref()?);
+        match (failure.what, absent(why)) {
+            (What::NoNixl, true) => None,
+            (_, true) => Some(format!("no {python}")),
+            _ => Some(format!("{python}: {why}")),
+        }
     });
-    each.collect::<Vec<_>>().join("; ")
+    each.collect::<Vec<_>>().join(", ")
 }
 
 /// Right bytes: over which lane?
@@ -603,12 +625,80 @@ fn slow(bulk: &[&StepVerdict]) -> Option<Verdict> {
     })
 }
 
+/// Why right bytes prove no lane, what is most in the way first.
+fn gaps(record: &TransferRecord, steps: &[StepVerdict], intent: &Intent) -> Vec<Gap> {
+    let mut out: Vec<Gap> = Vec::new();
+    let mut add = |kind, why: String| {
+        if out.iter().all(|known| known.kind != kind) {
+            out.push(Gap { kind, why });
+        }
+    };
+    if record.same_container {
+        let why = "both ends ran in one container, so nothing went from one worker to another";
+        add(GapKind::OneContainer, why.to_owned());
+    }
+    let any_bulk = steps.iter().any(|s| s.bulk);
+    let decisive = steps.iter().filter(|s| s.bulk || !any_bulk);
+    for lane in decisive.filter_map(|s| s.lane.as_ref().ok()) {
+        match lane.class {
+            _ if record.same_container => {}
+            Class::SharedMemory => {
+                let why =
+                    format!("{lane} is memory of one node, so no link between nodes was used");
+                add(GapKind::OneNode, why);
+            }
+            Class::SoftRoce | Class::SoftIwarp | Class::SoftRdma => {
+                let why = format!("{} is no RDMA hardware", lane.class);
+                add(GapKind::SoftwareVerbs, why);
+            }
+            Class::Rdma if intent.path == Path::MultiNodeNvlink => {
+                let why = "RDMA carried the bytes, and multi-node NVLink is meant";
+                add(GapKind::OtherLane, why.to_owned());
+            }
+            class if class == Class::Tcp || lane.emulated() => {
+                add(
+                    GapKind::OtherLane,
+                    format!("{lane} carried the bytes, and RDMA or NVLink is meant"),
+                );
+            }
+            _ => {}
+        }
+    }
+    if intent.differs(&record.backend) {
+        let own = match &intent.backend {
+            Some(own) => format!("the worker uses {own}"),
+            None => "the worker's settings name no backend, so that it uses UCX".to_owned(),
+        };
+        let why = format!("it used {}, and {own}", record.backend);
+        add(GapKind::OtherBackend, why);
+    }
+    let ends = [&record.target, &record.initiator];
+    let on_host = ends
+        .iter()
+        .filter_map(|e| e.ready.as_ref())
+        .find(|r| &*r.seg != "VRAM");
+    if let Some(ready) = on_host.filter(|_| !intent.host_memory) {
+        let why = match &ready.host_memory_because {
+            Some(why) if record.memory != Memory::Host => format!(": {why}"),
+            _ => String::new(),
+        };
+        let why =
+            format!("the bytes lay in host memory, so the path from GPU to GPU was not used{why}");
+        add(GapKind::HostMemory, why);
+    }
+    out
+}
+
 fn caveats(record: &TransferRecord, steps: &[StepVerdict], intent: &Intent) -> Vec<String> {
     let mut out = Vec::new();
     // Two ends with one reason are one sentence.
     let mut on_host: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    // Of a transfer that failed nothing is proven anyway.
+    let whole = record.failure.is_none();
     for end in [&record.target, &record.initiator] {
-        let Some(ready) = &end.ready else { continue };
+        let Some(ready) = end.ready.as_ref().filter(|_| whole) else {
+            continue;
+        };
         let why = match &ready.host_memory_because {
             Some(why) if record.memory != Memory::Host => format!(": {why}"),
             _ if &*ready.seg != "VRAM" && !intent.host_memory => ", as asked for".to_owned(),

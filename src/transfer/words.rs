@@ -21,7 +21,7 @@ pub(super) fn of_failure(failure: &Failure, record: &TransferRecord) -> String {
         What::HostMemory => on("Too little host memory"),
         What::GpuMemory => on("GPU memory cannot be used"),
         What::Register => on("Memory cannot be registered"),
-        What::Refused => on("No command may be run"),
+        What::Refused => on("No command could be run"),
         What::Connect => {
             let peer = side.other();
             format!(
@@ -127,7 +127,8 @@ pub(super) fn fix_of_failure(what: What) -> &'static str {
         }
         What::Nonsense => "Do not trust this container: something else than the probe answers.",
         What::Refused => {
-            "Grant get and create on pods/exec, and check that the container is running."
+            "Mend what the detail names; a command in a pod needs a running container, and get and create on pods/exec \
+             (docs/rbac.yaml)."
         }
         What::AgentError => "Read the last lines of its log, and report it with them.",
     }

@@ -22,7 +22,7 @@ GET_IT = (
 )
 REASONS = {
     3: "trust was required, and the deployment is not trusted",
-    4: "something could not be read: see errors",
+    4: "something that was asked for could not be done: see verdict and errors",
 }
 
 
