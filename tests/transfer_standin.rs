@@ -597,6 +597,7 @@ async fn a_deadline_names_side_and_stage() {
         (failure.stage, verdict.status),
         (Stage::Connect, Status::Fail)
     );
+    assert!(verdict.fix.unwrap().contains("`explain firewall`"));
     let mut fault = Fault {
         target: "hang@serve",
         ..Fault::default()

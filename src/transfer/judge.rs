@@ -351,7 +351,7 @@ fn failed(failure: &Failure, record: &TransferRecord, text: &UcxText, intent: &I
     let known = cause::of_failure(failure, record, text);
     let mut out = verdict(status, detail);
     out.reason = reason;
-    out.fix = Some(known.unwrap_or_else(|| words::fix_of_failure(failure.what).to_owned()));
+    out.fix = Some(known.unwrap_or_else(|| words::fix_of_failure(failure).to_owned()));
     out.caveats
         .extend(failure.also.iter().map(ToString::to_string));
     out

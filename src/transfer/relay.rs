@@ -310,7 +310,7 @@ impl Run<'_> {
                     continue;
                 }
                 () = sleep_until(deadline) => {
-                    let detail = format!("no `{wanted}` within {} s", within.as_secs());
+                    let detail = format!("no answer within {} s", within.as_secs());
                     return Err(Failure::new(role, stage, What::Deadline, detail));
                 }
             };

@@ -159,8 +159,9 @@ async fn read_events(
         };
         total += n;
         buffer.extend_from_slice(&chunk[..n]);
-        let mut bad = (total > MAX_BYTES)
-            .then(|| ProtocolError::Flood(format!("more than {MAX_BYTES} bytes")));
+        let mut bad = (total > MAX_BYTES).then(|| {
+            ProtocolError::Flood(format!("more than {MAX_BYTES} bytes on standard output"))
+        });
         while bad.is_none()
             && let Some(end) = buffer.iter().position(|c| *c == b'\n')
         {
@@ -174,7 +175,7 @@ async fn read_events(
                     junk.push(text);
                     if junk.len() >= MAX_JUNK {
                         bad = Some(ProtocolError::Flood(format!(
-                            "{MAX_JUNK} lines beside the protocol"
+                            "{MAX_JUNK} lines on standard output that are not the probe's"
                         )));
                     }
                 }

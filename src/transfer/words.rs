@@ -1,7 +1,7 @@
 //! Words for kinds of failure, and what to do about each.
 
 use super::protocol::Cpu;
-use super::record::{Failure, TransferRecord, What};
+use super::record::{Failure, Stage, TransferRecord, What};
 
 /// What happened, to which end, and while what was done: the first clause of a sentence.
 pub(super) fn of_failure(failure: &Failure, record: &TransferRecord) -> String {
@@ -54,7 +54,12 @@ pub(super) fn of_failure(failure: &Failure, record: &TransferRecord) -> String {
 }
 
 /// What to do.
-pub(super) fn fix_of_failure(what: What) -> &'static str {
+pub(super) fn fix_of_failure(failure: &Failure) -> &'static str {
+    // A peer that never answers is looked for where one is that refuses.
+    let what = match (failure.what, failure.stage) {
+        (What::Deadline, Stage::Connect) => What::Connect,
+        (what, _) => what,
+    };
     match what {
         What::NoPython => {
             "Transfer with a container that has Python 3.8 or later and NIXL: choose the worker's container with -c, or use an \
@@ -123,7 +128,8 @@ pub(super) fn fix_of_failure(what: What) -> &'static str {
             "Run it again; if it repeats, look at the API server, the kubelet and the network between them."
         }
         What::Flood => {
-            "Find out what in the image writes to standard output when Python starts (sitecustomize, a wrapper)."
+            "Find out what in the image writes so much when Python or NIXL starts (sitecustomize, a wrapper, a log level), and \
+             silence it."
         }
         What::Nonsense => "Do not trust this container: something else than the probe answers.",
         What::Refused => {

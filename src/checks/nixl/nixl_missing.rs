@@ -115,7 +115,9 @@ fn with_backend(
     };
     let mut parts = vec![nixl];
     parts.extend(libraries(container, sites));
-    parts.push(format!("plugins {names}"));
+    parts.push(plugins_in_words(
+        &plugins.keys().map(String::as_str).collect::<Vec<_>>(),
+    ));
     parts.push(backend);
     parts.extend(side_channel(container));
     Ok(vec![Draft::ok(parts.join("; ")).with(seen)])
@@ -250,6 +252,35 @@ fn libraries(container: &Container<'_>, sites: &[&str]) -> Vec<String> {
     parts
 }
 
+/// Backends that reach files and storage and no other worker: directories of
+/// <https://github.com/ai-dynamo/nixl/tree/1.5.1/src/plugins>
+const STORAGE: &[&str] = &[
+    "AZURE_BLOB",
+    "GDS",
+    "GDS_MT",
+    "GUSLI",
+    "HF3FS",
+    "INFINIA",
+    "OBJ",
+    "POSIX",
+];
+
+/// The plugins by name; of many for storage only how many there are, since none of them moves KV to another worker.
+fn plugins_in_words(names: &[&str]) -> String {
+    let (storage, between): (Vec<&str>, Vec<&str>) = names
+        .iter()
+        .copied()
+        .partition(|name| STORAGE.contains(name));
+    match storage.len() {
+        0..=2 => format!("plugins {}", names.join(", ")),
+        n if between.is_empty() => format!("{n} plugins for files and storage"),
+        n => format!(
+            "plugins {} and {n} for files and storage",
+            between.join(", ")
+        ),
+    }
+}
+
 /// Several installations of UCX, and no worker that has loaded one of them.
 fn several(container: &Container<'_>) -> bool {
     let software = &container.facts.software;
@@ -377,6 +408,21 @@ mod tests {
                  plugins POSIX, UCX; backend not named (UCX is the default); side channel \
                  10.0.0.7:(default)"
             )
+        );
+    }
+
+    #[test]
+    fn many_plugins_are_summed_up_and_none_that_moves_kv_is_hidden() {
+        let said = |names: &[&str]| plugins_in_words(names);
+        assert_eq!(said(&["POSIX", "UCX"]), "plugins POSIX, UCX");
+        let all = ["AZURE_BLOB", "GDS", "LIBFABRIC", "NEW", "POSIX", "UCX"];
+        assert_eq!(
+            said(&all),
+            "plugins LIBFABRIC, NEW, UCX and 3 for files and storage"
+        );
+        assert_eq!(
+            said(&["GDS", "OBJ", "POSIX"]),
+            "3 plugins for files and storage"
         );
     }
 
