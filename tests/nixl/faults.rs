@@ -114,6 +114,28 @@ async fn a_backend_that_nobody_uses_is_asked_for_in_vain() {
     assert_eq!(status, "skipped");
     let words = "has no backend NOPE: its plugins are LIBFABRIC, POSIX, UCX";
     assert!(detail.contains(words), "{detail}");
+    let args = [
+        "--pod",
+        "d",
+        "--peer",
+        "p",
+        "--backend",
+        "NOPE",
+        "-o",
+        "text",
+    ];
+    let text = transfer(&fake, &args).await.stdout;
+    let section = text
+        .split("\n\n")
+        .find(|s| s.starts_with("Asked for and not shown\n"));
+    let section = section.unwrap_or_else(|| panic!("{text}"));
+    for part in [
+        " -  skipped  kv-transfer  d -> p  [XFER001]\n",
+        " has no backend NOPE: its plugins are LIBFABRIC, POSIX, UCX\n",
+        "    fix: Name a backend that this NIXL has (--backend)",
+    ] {
+        assert!(section.contains(part), "{part}: {section}");
+    }
     // Over RDMA, and not with what the worker uses.
     let run = transfer(
         &fake,
