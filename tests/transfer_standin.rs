@@ -1,6 +1,9 @@
 //! Every fault of a transfer, driven by a stand-in for NIXL. Needs python3; elsewhere it says aloud that it did not run.
-#![expect(clippy::print_stdout, reason = "helpers of tests")]
 
+#[path = "support/python.rs"]
+mod python;
+#[path = "support/skip.rs"]
+mod skip;
 #[path = "support/transfer.rs"]
 mod support;
 
@@ -29,14 +32,7 @@ fn steps() -> Vec<Step> {
 }
 
 fn python() -> Option<String> {
-    let ok = std::process::Command::new("python3")
-        .args(["-c", "import sys; sys.exit(sys.version_info < (3, 8))"])
-        .status()
-        .is_ok_and(|s| s.success());
-    if !ok {
-        println!("SKIPPED: a stand-in transfer needs python3 from 3.8");
-    }
-    ok.then(|| "python3".to_owned())
+    python::has_python().then(|| "python3".to_owned())
 }
 
 fn here() -> Local {
