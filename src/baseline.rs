@@ -677,6 +677,7 @@ mod tests {
             target: target.to_owned(),
             status: Status::Ok,
             proven: true,
+            unproven: vec![],
             lane: "rc_mlx5/mlx5_0:1 zero-copy".to_owned(),
             memory: "gpu".to_owned(),
             write_gbytes: Some(46.0),

@@ -481,6 +481,7 @@ mod tests {
             detail: String::new(),
             fix: None,
             proven: true,
+            unproven: vec![],
             wrong_bytes: false,
             reason: None,
             lane: String::new(),

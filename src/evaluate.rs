@@ -10,7 +10,7 @@ use crate::facts::pair::PairFacts;
 use crate::hosting;
 use crate::manifest::workload::Workload;
 use crate::manifest::{self, Inventory, Text, view};
-use crate::report::{Evidence, Finding, InputError, Note, Pairs, Report, Trust};
+use crate::report::{Evidence, Finding, GapKind, InputError, Note, Pairs, Report, Trust};
 use crate::sanitise;
 use crate::selected::Selection;
 use crate::snapshot::{Bundle, Deployment, Folded, Origin};
@@ -191,9 +191,22 @@ fn next(report: &Report, record: &Deployment) -> Option<String> {
     match report.trust {
         _ if !seen => None,
         Trust::Untrusted => Some(format!("apply 1, then `{command} --transfer`")),
-        Trust::Unproven if !report.pairs.proven() => Some(format!(
-            "`{command} --transfer` moves test data between the workers and names the lane"
+        Trust::Unproven if !report.undone().is_empty() => Some(format!(
+            "apply the fix of the transfer, then `{command} --transfer` again"
         )),
+        Trust::Unproven if !report.pairs.proven() => {
+            let gaps = report.pairs.made.iter().flat_map(|p| &p.unproven);
+            match gaps.map(|gap| gap.kind).min() {
+                None => Some(format!(
+                    "`{command} --transfer` moves test data between the workers and names the lane"
+                )),
+                Some(GapKind::HostMemory) => Some(format!(
+                    "`{command} --transfer --memory gpu` while the workers' GPUs have room"
+                )),
+                // The workers are where they are: what shows the lane is another placement.
+                Some(_) => None,
+            }
+        }
         _ => None,
     }
 }

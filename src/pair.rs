@@ -1,7 +1,7 @@
 //! What a transfer between two ends proved, as plain facts: the bridge from `transfer`, which touches the world, to the
 //! checks, which do not.
 
-use crate::report::{PairReport, SkipReason, Status};
+use crate::report::{Gap, PairReport, SkipReason, Status};
 use serde::{Deserialize, Serialize};
 
 /// How the words on a transfer begin that arrived over another lane than was meant.
@@ -27,6 +27,9 @@ pub struct PairFacts {
     pub fix: Option<String>,
     /// The intended lane carried the bytes.
     pub proven: bool,
+    /// Why right bytes prove no lane.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unproven: Vec<Gap>,
     /// Bytes differed: graver than any other fail, and explained by nothing else.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub wrong_bytes: bool,
@@ -58,6 +61,7 @@ impl PairFacts {
             target: self.target.clone(),
             status: self.status,
             proven: self.proven,
+            unproven: self.unproven.clone(),
             lane: self.lane.clone(),
             memory: self.memory.clone(),
             write_gbytes: self.write_gbytes,

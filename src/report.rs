@@ -9,6 +9,7 @@ mod environment;
 mod exit_code;
 mod finding;
 mod fix_first;
+mod gap;
 mod history;
 mod left_out;
 mod status;
@@ -26,13 +27,14 @@ pub use exit_code::ExitCode;
 pub use finding::{Consequence, Evidence, EvidenceSource, Finding, Fix, Parts, Rare};
 pub use fix_first::KV_PATH;
 use fix_first::fix_first;
+pub use gap::{Gap, GapKind};
 pub use history::{Change, ChangeKind, Changes, Fingerprint, PortPrint};
 pub use left_out::{FailOn, LeftOut, RuleKind, RuleReport};
 use serde::{Deserialize, Serialize};
 pub use status::{KvPath, SkipReason, Status};
 use std::collections::BTreeSet;
 pub use trust::Trust;
-use verdict::verdict;
+use verdict::{undone, verdict};
 pub use workload::{EnvReport, SourceRef, WorkerReport, WorkloadReport};
 
 /// Version of the JSON form. Raised only when a field changes its meaning or goes away.
@@ -62,11 +64,14 @@ pub struct Coverage {
     pub applicable: usize,
 }
 
-/// An input that could not be read.
+/// Object of an error that is about transfers as a whole.
+pub const TRANSFER: &str = "transfer";
+
+/// An input that could not be read, or something that was asked for and could not be done.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct InputError {
-    /// File, directory or document.
+    /// File, directory or document; `transfer`.
     pub object: String,
     /// What happened and what to do.
     pub message: String,
@@ -104,6 +109,9 @@ pub struct PairReport {
     pub status: Status,
     /// The intended lane carried the bytes.
     pub proven: bool,
+    /// Why right bytes prove no lane; empty where they do, and where the transfer failed or came to no answer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unproven: Vec<Gap>,
     /// What carried them: `rc_mlx5/mlx5_0:1 zero-copy`, or why it is not known, or why nothing was moved.
     pub lane: String,
     /// `gpu`; `host` where one end or both lay in host memory; `none` where an end had none yet.
@@ -349,10 +357,15 @@ impl Report {
             && self.checks.iter().all(|f| was(f) == Status::Skipped)
     }
 
+    /// Transfers that were asked for and came to no answer: nothing was moved, it broke off, or its lane is not known.
+    pub fn undone(&self) -> Vec<&Finding> {
+        undone(&self.checks)
+    }
+
     /// What the pipeline should do. `fail_on`: from which status on a finding fails the run. `require_trusted`: anything but
     /// trusted is 3.
     pub fn exit_code(&self, fail_on: FailOn, require_trusted: bool) -> ExitCode {
-        if !self.errors.is_empty() {
+        if !self.errors.is_empty() || !self.undone().is_empty() {
             ExitCode::CouldNotRun
         } else if self.checks.iter().any(|f| fail_on.fails(f.status))
             || fail_on != FailOn::Never && self.judged_nothing()

@@ -5,6 +5,7 @@
 #[path = "support/transfer.rs"]
 mod support;
 
+use dynamo_interconnect_check::report::GapKind;
 use dynamo_interconnect_check::report::{SkipReason, Status};
 use dynamo_interconnect_check::transfer::protocol::{
     Counters, Cpu, Kind, Latency, Memory, MemoryFacts, PortFacts, Ready, Role, Verify, Xfer,
@@ -167,6 +168,44 @@ fn rdma_of_gpu_memory_with_counters_that_agree_is_proven() {
         line.contains("; 47.50 GB/s (380.0 Gb/s, 95% of the line rate of 400 Gb/s); "),
         "{line}"
     );
+}
+
+/// Right bytes that prove no lane say why, what is most in the way first.
+#[test]
+fn why_right_bytes_prove_nothing() {
+    let gaps = |record: &TransferRecord, intent: &Intent| {
+        let verdict = judge(record, intent);
+        assert!(!verdict.proven, "{}", verdict.detail);
+        let kinds = verdict.unproven.iter().map(|gap| gap.kind);
+        kinds.collect::<Vec<_>>()
+    };
+    let usual = Intent::default();
+    assert_eq!(judge(&good(), &usual).unproven, [], "it is proven");
+    let mut host = good();
+    host.target.ready.as_mut().unwrap().seg = "DRAM".into();
+    assert_eq!(gaps(&host, &usual), [GapKind::HostMemory]);
+    host.same_container = true;
+    assert_eq!(
+        gaps(&host, &usual),
+        [GapKind::OneContainer, GapKind::HostMemory]
+    );
+    let other = Intent {
+        backend: Some("LIBFABRIC".to_owned()),
+        ..Intent::default()
+    };
+    assert_eq!(gaps(&good(), &other), [GapKind::OtherBackend]);
+    let nvlink = Intent {
+        path: Path::MultiNodeNvlink,
+        ..Intent::default()
+    };
+    assert_eq!(gaps(&good(), &nvlink), [GapKind::OtherLane]);
+    let mut soft = good();
+    soft.initiator.ready.as_mut().unwrap().ports[0].hardware = false;
+    assert_eq!(gaps(&soft, &usual), [GapKind::SoftwareVerbs]);
+    // What failed or is not known says so itself.
+    let mut unknown = good();
+    unknown.initiator.log.lane.clear();
+    assert_eq!(gaps(&unknown, &usual), []);
 }
 
 #[test]
@@ -402,7 +441,11 @@ fn libfabric_is_judged_by_counters_and_provider() {
         ready.ports = vec![hca("rdmap79s0")];
         ready.counted = ["hw/rdmap79s0:1", "net/eth0"].map(Into::into).to_vec();
         record.steps[0].xfer.delta = counters(delta);
-        judged(&record)
+        let intent = Intent {
+            backend: Some("LIBFABRIC".to_owned()),
+            ..Intent::default()
+        };
+        judge(&record, &intent)
     };
     let efa = libfabric(
         &[("hw/rdmap79s0:1/tx_bytes", FULL)],

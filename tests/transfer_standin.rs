@@ -1,6 +1,9 @@
 //! Every fault of a transfer, driven by a stand-in for NIXL. Needs python3; elsewhere it says aloud that it did not run.
-#![expect(clippy::print_stdout, reason = "helpers of tests")]
 
+#[path = "support/python.rs"]
+mod python;
+#[path = "support/skip.rs"]
+mod skip;
 #[path = "support/transfer.rs"]
 mod support;
 
@@ -29,14 +32,7 @@ fn steps() -> Vec<Step> {
 }
 
 fn python() -> Option<String> {
-    let ok = std::process::Command::new("python3")
-        .args(["-c", "import sys; sys.exit(sys.version_info < (3, 8))"])
-        .status()
-        .is_ok_and(|s| s.success());
-    if !ok {
-        println!("SKIPPED: a stand-in transfer needs python3 from 3.8");
-    }
-    ok.then(|| "python3".to_owned())
+    python::has_python().then(|| "python3".to_owned())
 }
 
 fn here() -> Local {
@@ -61,6 +57,7 @@ struct Fault<'a> {
     target: &'a str,
     initiator: &'a str,
     log: &'a str,
+    backend: &'a str,
     limits: Limits,
     root: String,
     port: String,
@@ -79,6 +76,7 @@ impl Default for Fault<'_> {
             target: "",
             initiator: "",
             log: "ucx-1.23-host",
+            backend: "UCX",
             limits,
             root: String::new(),
             port: String::new(),
@@ -97,6 +95,7 @@ impl Fault<'_> {
         let settings = Settings {
             limits: self.limits,
             root: self.root.clone(),
+            backend: self.backend.to_owned(),
             ..support::settings(&nonce(), steps())
         };
         let log = format!(
@@ -390,11 +389,8 @@ async fn an_agent_that_cannot_be_made() {
     let Some((_, verdict, _)) = fault.fails(Role::Initiator, What::NoBackend).await else {
         return;
     };
-    assert!(
-        verdict.detail.contains("without its backend"),
-        "{}",
-        verdict.detail
-    );
+    let words = "The NIXL backend UCX does not come up on prefill-0 (initiator): its plugin is there and does not load";
+    assert!(verdict.detail.starts_with(words), "{}", verdict.detail);
 
     let fault = Fault {
         target: "register",
@@ -409,6 +405,55 @@ async fn an_agent_that_cannot_be_made() {
         failure.detail
     );
     assert!(verdict.fix.unwrap().contains("IPC_LOCK"));
+}
+
+#[tokio::test]
+async fn a_backend_that_the_installed_nixl_does_not_have() {
+    let with = |backend: &'static str, what, words: &'static str| async move {
+        let fault = Fault {
+            backend,
+            ..Fault::default()
+        };
+        let (record, verdict) = fault.run().await?;
+        let failure = record.failure.as_ref().expect("a failure");
+        assert_eq!(failure.what, what, "{failure:?}");
+        assert!(verdict.detail.contains(words), "{}", verdict.detail);
+        // Whoever names another backend than the worker uses has asked for what is not there; a worker's own is a fault.
+        let own = Intent {
+            backend: Some(backend.to_ascii_lowercase()),
+            ..Intent::default()
+        };
+        assert_eq!(
+            (verdict.status, judge(&record, &own).status),
+            (Status::Skipped, Status::Fail)
+        );
+        Some(())
+    };
+    let words = " has no backend NOPE: its plugins are LIBFABRIC, POSIX, UCX";
+    let ran = with("NOPE", What::NoPlugin, words).await.is_some();
+    if ran {
+        let words = "cannot reach another worker: it gives no address for another agent";
+        with("POSIX", What::LocalBackend, words).await;
+    }
+}
+
+#[tokio::test]
+async fn a_failed_agent_shows_what_complained() {
+    for (fault, line) in [
+        ("create", "UCX ERROR no usable transports/devices (asked rc"),
+        ("register", "UCX ERROR ibv_reg_mr(address=0x1) failed"),
+    ] {
+        let fault = Fault {
+            target: fault,
+            ..Fault::default()
+        };
+        let Some((_, verdict)) = fault.run().await else {
+            return;
+        };
+        let first = format!("decode-0 (target): {line}");
+        let said = verdict.evidence.first().cloned().unwrap_or_default();
+        assert!(said.starts_with(&first), "{:#?}", verdict.evidence);
+    }
 }
 
 #[tokio::test]
@@ -548,6 +593,7 @@ async fn a_deadline_names_side_and_stage() {
         (failure.stage, verdict.status),
         (Stage::Connect, Status::Fail)
     );
+    assert!(verdict.fix.unwrap().contains("`explain firewall`"));
     let mut fault = Fault {
         target: "hang@serve",
         ..Fault::default()

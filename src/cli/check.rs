@@ -2,7 +2,7 @@
 
 use super::ReportArguments;
 use super::nixl::HowArguments;
-use super::node::{Collected, TargetArguments, destination};
+use super::node::{Collected, TargetArguments, destination, from_one};
 use crate::baseline::Baseline;
 use crate::budget::Asked;
 use crate::evaluate::{Beside, evaluate};
@@ -56,7 +56,7 @@ pub(super) struct Arguments {
     #[arg(long, conflicts_with = "from")]
     transfer: bool,
     /// Transfer between this many of all pairs. What is not in the sample stays unproven.
-    #[arg(long, value_name = "N", requires = "transfer")]
+    #[arg(long, value_name = "N", requires = "transfer", value_parser = from_one)]
     sample: Option<NonZeroUsize>,
     #[command(flatten)]
     how: HowArguments,
@@ -191,7 +191,7 @@ mod live {
     use crate::cluster::run::{Schedule, Stop};
     use crate::collect::pods::{Wanted, probe};
     use crate::evaluate::Described;
-    use crate::report::{InputError, Note, SkipReason};
+    use crate::report::{InputError, Note, SkipReason, TRANSFER};
     use crate::snapshot::{Answer, Deployment, Domains, Folded, Manifest, Nodes, Origin};
     use crate::{ask, catalogue, checks, sanitise};
     use std::time::{Duration, Instant};
@@ -314,7 +314,8 @@ mod live {
             end: Instant,
             stop: &Stop,
         ) {
-            Described::read(record, None).assign(&mut collected.snapshots);
+            let described = Described::read(record, None);
+            described.assign(&mut collected.snapshots);
             let reached =
                 |s: &Folded| matches!(s.near().answers.get(ask::TARGET.id), Some(Answer::Text(_)));
             let roles = collected.snapshots.iter().map(|s| {
@@ -326,12 +327,24 @@ mod live {
                 targets,
                 initiators,
             };
+            let side = match (sides.targets.is_empty(), sides.initiators.is_empty()) {
+                (true, true) => "neither a prefill nor a decode worker",
+                (true, false) => "no prefill worker",
+                (false, _) => "no decode worker",
+            };
             if sides.targets.is_empty() || sides.initiators.is_empty() {
-                collected.notes.push(Note {
-                    object: "transfer".to_owned(),
-                    message: "no transfer was made: not both ends of the KV path could be reached"
-                        .to_owned(),
-                });
+                let object = TRANSFER.to_owned();
+                if described.workload().is_some_and(|w| !w.disaggregated) {
+                    let message =
+                        "no transfer was made: no KV moves between the workers of this deployment"
+                            .to_owned();
+                    collected.notes.push(Note { object, message });
+                    return;
+                }
+                let message = format!(
+                    "no transfer was made: {side} could be reached; the findings of the pods say why"
+                );
+                collected.errors.push(InputError { object, message });
                 return;
             }
             let moves = Moves {

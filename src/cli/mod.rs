@@ -19,7 +19,8 @@ mod select;
 use crate::render::{Surroundings, github, html, json, junit, markdown, sarif, text};
 use crate::report::{ExitCode, FailOn, Report};
 use crate::selected::Selection;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use serde::Serialize;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
@@ -140,6 +141,17 @@ impl Cli {
             Command::Completions(arguments) => arguments.run(),
             Command::Man(arguments) => arguments.run(),
         }
+    }
+}
+
+/// Ends as clap ends over a command line that it cannot read: with what is wrong, the usage of the subcommand, and 2.
+fn refuse(subcommand: &str, message: &str) -> ! {
+    let mut whole = Cli::command();
+    whole.build();
+    let error = clap::Error::raw(ErrorKind::ArgumentConflict, message);
+    match whole.find_subcommand_mut(subcommand) {
+        Some(command) => error.format(command).exit(),
+        None => error.exit(),
     }
 }
 

@@ -1,5 +1,6 @@
 //! `nixl`: can these workers move KV with NIXL, and, with `--transfer`, do they, and over which lane.
 
+mod next;
 #[cfg(feature = "cluster")]
 pub(super) mod pods;
 
@@ -7,13 +8,13 @@ use super::interrupt::interrupted;
 use super::node::{Collected, TargetArguments, destination, of_pods, record};
 use super::{
     ReportArguments,
-    node::{name_and_file, not_blank},
+    node::{from_one, name_and_file, not_blank},
 };
 use crate::checks::Subject;
 use crate::facts::container::process::KvTransfer;
 use crate::facts::pair::PairFacts;
 use crate::manifest::Inventory;
-use crate::report::{ExitCode, Note, PairReport, Pairs};
+use crate::report::{ExitCode, InputError, Note, Pairs, TRANSFER};
 use crate::snapshot::{Answer, Snapshot};
 use crate::transfer::End;
 use crate::transfer::loaded;
@@ -25,6 +26,7 @@ use crate::transfer::{
 use crate::{ask, catalogue, checks, collect};
 use clap::{ArgGroup, Args, ValueEnum};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::future::Future;
 use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroUsize;
@@ -52,7 +54,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "ROLES", requires = "transfer", conflicts_with_all = ["peer", "pod"], group = "targets", value_parser = roles)]
     pods: Option<(Role, Role)>,
     /// Transfer between this many of all pairs. What is not in the sample stays unproven.
-    #[arg(long, value_name = "N", requires = "pods")]
+    #[arg(long, value_name = "N", requires = "pods", value_parser = from_one)]
     sample: Option<NonZeroUsize>,
     #[command(flatten)]
     how: HowArguments,
@@ -82,8 +84,16 @@ pub(super) struct HowArguments {
     #[arg(long, value_name = "N", default_value = "0")]
     gpu: u32,
     /// NIXL backend; the one that the engine's environment selects, else UCX.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = backend_name)]
     backend: Option<String>,
+}
+
+/// A backend as NIXL spells it, which tells apart large and small letters.
+fn backend_name(text: &str) -> Result<String, String> {
+    let name = not_blank(text)?;
+    let known = ["UCX", "LIBFABRIC"].into_iter();
+    let mut same = known.filter(|known| known.eq_ignore_ascii_case(&name));
+    Ok(same.next().map_or(name.clone(), str::to_owned))
 }
 
 impl HowArguments {
@@ -124,14 +134,24 @@ struct Role {
     selector: String,
 }
 
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.namespace {
+            Some(namespace) => write!(f, "{namespace}:{}", self.selector),
+            None => f.write_str(&self.selector),
+        }
+    }
+}
+
 /// `prefill=SELECTOR,decode=SELECTOR`, in either order; each with `NAMESPACE:` in front, if need be. A slash would not do:
 /// it belongs to keys of labels.
 fn roles(text: &str) -> Result<(Role, Role), String> {
     let usage = || "write prefill=SELECTOR,decode=SELECTOR, or NAMESPACE:SELECTOR".to_owned();
-    let (p, d) = (
-        text.find("prefill=").ok_or_else(usage)?,
-        text.find("decode=").ok_or_else(usage)?,
-    );
+    let place = |name: &str| {
+        let missing = || format!("{name} is missing: {}", usage());
+        text.find(name).ok_or_else(missing)
+    };
+    let (p, d) = (place("prefill=")?, place("decode=")?);
     let part = |from: usize, name: &str, other: usize| {
         let end = if other > from { other } else { text.len() };
         let text = text[from + name.len()..end].trim_matches([',', ' ']);
@@ -168,7 +188,30 @@ impl From<Collected> for Moved {
 }
 
 impl Arguments {
+    /// What clap cannot see: ends that are no two ends.
+    fn misuse(&self) -> Option<String> {
+        let pods = &self.targets.pod;
+        let several = pods.len() + usize::from(self.targets.selector.is_some()) > 1;
+        match &self.peer {
+            Some(_) if several => Some(
+                "--peer takes one --pod, the other end; --pods prefill=SELECTOR,decode=SELECTOR takes many"
+                    .to_owned(),
+            ),
+            Some(peer) if pods.contains(peer) => Some(format!(
+                "--pod and --peer are both {}: name two pods, or write --self for both ends in one",
+                crate::sanitise::line(peer, 80)
+            )),
+            None if self.own && several => {
+                Some("--self takes one --pod; run it once for each".to_owned())
+            }
+            _ => None,
+        }
+    }
+
     pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
+        if let Some(message) = self.misuse() {
+            super::refuse("nixl", &message);
+        }
         let each = Duration::from_secs(self.targets.timeout.min(self.targets.deadline));
         let destination = destination(self.save.as_deref());
         let Moved {
@@ -185,15 +228,14 @@ impl Arguments {
             record(path, destination, &mut collected);
         }
         if self.transfer && pairs.is_empty() && collected.errors.is_empty() {
-            let message = if collected.interrupted {
-                "no transfer was made"
+            let object = TRANSFER.to_owned();
+            if collected.interrupted {
+                let message = "no transfer was made".to_owned();
+                collected.notes.push(Note { object, message });
             } else {
-                "no transfer was made: no two ends were found"
-            };
-            collected.notes.push(Note {
-                object: "transfer".to_owned(),
-                message: message.to_owned(),
-            });
+                let message = "no transfer was made: no two ends were found".to_owned();
+                collected.errors.push(InputError { object, message });
+            }
         }
         let mut findings = checks::run_on(&Subject {
             inventory: &Inventory::default(),
@@ -205,9 +247,9 @@ impl Arguments {
             // Readiness alone: the rest of the container is `node`'s business.
             findings.retain(|f| matters(f.id));
         }
-        let made = pairs.iter().map(report_of).collect();
+        let made = pairs.iter().map(PairFacts::report).collect();
         let selection = self.report.selection(&[]);
-        let report = selection.roll_up(
+        let mut report = selection.roll_up(
             "nixl",
             Vec::new(),
             findings,
@@ -215,6 +257,9 @@ impl Arguments {
             collected.notes,
             Pairs::of(made, of),
         );
+        if !collected.interrupted {
+            report.next = next::next(self, &report, &collected.snapshots);
+        }
         let code = self.report.finish(&report, &selection)?;
         Ok(if collected.interrupted {
             ExitCode::Interrupted
@@ -272,9 +317,10 @@ impl Arguments {
             _ if self.sample.is_some() => format!(", with {made} transfers made"),
             n => format!(", with {made} transfers made and {n} not"),
         };
+        let said = moved.collected.errors.iter().any(|e| e.object == TRANSFER);
         let why = if moved.collected.interrupted {
             Some("interrupted")
-        } else if self.transfer && Instant::now() >= end {
+        } else if self.transfer && !said && Instant::now() >= end {
             Some("the time of the whole run (--deadline) was over")
         } else {
             None
@@ -356,7 +402,8 @@ async fn one_pair<T: Open, I: Open>(
         backend: choice
             .backend
             .clone()
-            .unwrap_or_else(|| backend_of(initiator_facts)),
+            .or_else(|| named_backend(initiator_facts))
+            .unwrap_or_else(|| "UCX".to_owned()),
         memory: choice.memory,
         gpu: choice.gpu,
         same_container: choice.own,
@@ -391,6 +438,13 @@ fn end<'a, O>(place: &'a O, facts: &Snapshot) -> End<'a, O> {
     {
         pythons.push(format!("/proc/{pid}/exe"));
     }
+    // What a process runs is the interpreter beneath a virtual environment, which does not see its packages.
+    let container = checks::Container::parse(facts);
+    let found = container.facts.software.nixl_packages().unwrap_or_default();
+    for (package, _) in found {
+        let python = interpreter(&package.site).filter(|python| !pythons.contains(python));
+        pythons.extend(python);
+    }
     let (ld, env) = variables(facts)
         .into_iter()
         .partition(|(name, _)| name.starts_with("LD_"));
@@ -401,6 +455,15 @@ fn end<'a, O>(place: &'a O, facts: &Snapshot) -> End<'a, O> {
         ld,
         env,
     }
+}
+
+/// Interpreter of a directory of packages: `PREFIX/lib/python3.12/site-packages` belongs to `PREFIX/bin/python3.12`.
+fn interpreter(site: &str) -> Option<String> {
+    let (prefix, rest) = site.rsplit_once("/lib/python")?;
+    let version = rest.split('/').next()?;
+    let numbers = |c: char| c.is_ascii_digit() || c == '.';
+    let good = prefix.starts_with('/') && !version.is_empty() && version.chars().all(numbers);
+    good.then(|| format!("{prefix}/bin/python{version}"))
 }
 
 /// Catalogued variables of the worker process.
@@ -415,8 +478,8 @@ fn variables(facts: &Snapshot) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// The backend that the engine selects, as far as its environment and its command line say; UCX is NIXL's default.
-fn backend_of(facts: &Snapshot) -> String {
+/// The backend that the engine selects, as far as its environment and its command line say.
+fn named_backend(facts: &Snapshot) -> Option<String> {
     let variables = variables(facts);
     let named = [
         "SGLANG_DISAGGREGATION_NIXL_BACKEND",
@@ -424,7 +487,7 @@ fn backend_of(facts: &Snapshot) -> String {
     ];
     let chosen = named.iter().find_map(|name| variables.get(*name)).cloned();
     let config = || kv_transfer(facts).and_then(|config| config.backend);
-    chosen.or_else(config).unwrap_or_else(|| "UCX".to_owned())
+    chosen.or_else(config)
 }
 
 fn kv_transfer(facts: &Snapshot) -> Option<KvTransfer> {
@@ -455,6 +518,7 @@ fn intent(initiator: &Snapshot, target: &Snapshot) -> Intent {
     Intent {
         path,
         host_memory: host_memory(initiator) && host_memory(target),
+        backend: named_backend(initiator),
         line_rates: BTreeMap::new(),
         likely_cause: worst.map(|f| format!("{} ({})", f.detail, f.target)),
         likely_fix: worst.and_then(|f| f.fix.clone()),
@@ -476,7 +540,7 @@ fn facts(record: &TransferRecord, verdict: &Verdict, namespace: Option<String>) 
         Some(Ok(lane)) => lane.to_string(),
         Some(Err(unknown)) => format!("unknown: {}", unknown.why),
         None => {
-            let why = crate::sanitise::line(&verdict.detail, 300);
+            let why = crate::checks::words::first_clause(&verdict.detail);
             format!("{}: {why}", crate::render::pairs::NOTHING)
         }
     };
@@ -496,6 +560,7 @@ fn facts(record: &TransferRecord, verdict: &Verdict, namespace: Option<String>) 
         detail: verdict.detail.clone(),
         fix: verdict.fix.clone(),
         proven: verdict.proven,
+        unproven: verdict.unproven.clone(),
         wrong_bytes: verdict.wrong_bytes,
         reason: verdict.reason,
         lane,
@@ -506,21 +571,6 @@ fn facts(record: &TransferRecord, verdict: &Verdict, namespace: Option<String>) 
         steps: verdict.steps.iter().map(|s| s.line.clone()).collect(),
         caveats: verdict.caveats.clone(),
         evidence: verdict.evidence.clone(),
-    }
-}
-
-fn report_of(pair: &PairFacts) -> PairReport {
-    PairReport {
-        initiator: pair.initiator.clone(),
-        target: pair.target.clone(),
-        status: pair.status,
-        proven: pair.proven,
-        lane: pair.lane.clone(),
-        memory: pair.memory.clone(),
-        write_gbytes: pair.write_gbytes,
-        read_gbytes: pair.read_gbytes,
-        of_line_rate: pair.of_line_rate,
-        steps: pair.steps.clone(),
     }
 }
 
@@ -537,4 +587,37 @@ fn matters(id: &str) -> bool {
     ["NIXL", "UCX", "NODE", "ENV", "XFER"]
         .iter()
         .any(|prefix| id.starts_with(prefix))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interpreter_stands_beside_its_packages() {
+        let of = |site| interpreter(site).unwrap_or_default();
+        assert_eq!(
+            of("/opt/dynamo/venv/lib/python3.12/site-packages"),
+            "/opt/dynamo/venv/bin/python3.12"
+        );
+        for other in [
+            "",
+            "lib/python3.12/x",
+            "/a/lib/python3;rm/x",
+            "/a/lib/node/x",
+        ] {
+            assert_eq!(of(other), "", "{other}");
+        }
+    }
+
+    #[test]
+    fn roles_come_in_either_order_and_are_written_as_they_were_read() {
+        let (p, d) = roles("decode=n:a=b,c=d,prefill=e in (f)").unwrap();
+        assert_eq!(
+            (p.to_string(), d.to_string()),
+            ("e in (f)".into(), "n:a=b,c=d".into())
+        );
+        let missing = roles("prefill=a").unwrap_err();
+        assert!(missing.starts_with("decode= is missing: "), "{missing}");
+    }
 }

@@ -67,7 +67,7 @@ pub(super) struct TargetArguments {
     #[arg(long, value_name = "FILE")]
     pub(super) kubeconfig: Option<PathBuf>,
     /// Containers at the same time.
-    #[arg(long, value_name = "N", default_value = "8")]
+    #[arg(long, value_name = "N", default_value = "8", value_parser = from_one)]
     pub(super) parallel: NonZeroUsize,
     /// Seconds for one container.
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = clap::value_parser!(u64).range(2..=3600))]
@@ -84,6 +84,12 @@ pub(super) fn name_and_file(text: &str) -> Result<(String, PathBuf), String> {
         }
         _ => Err("write NAME=FILE, for instance topo=topo.txt".to_owned()),
     }
+}
+
+/// A number of things, in words where it is none.
+pub(super) fn from_one(text: &str) -> Result<NonZeroUsize, String> {
+    text.parse()
+        .map_err(|_| "it takes a number from 1".to_owned())
 }
 
 /// A name that says something: an empty selector would take every pod.

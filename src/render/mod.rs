@@ -10,6 +10,7 @@ pub mod json;
 pub mod junit;
 mod left_out;
 pub mod markdown;
+mod nixl;
 mod nodes;
 pub(crate) mod pairs;
 mod place;

@@ -192,8 +192,13 @@ fn entries(out: &mut String, made: &[PairReport], options: Options, width: usize
             continue;
         }
         let same = |other: &PairReport| {
-            (other.status, other.proven, &other.lane, &other.memory)
-                == (p.status, p.proven, &p.lane, &p.memory)
+            (
+                other.status,
+                other.proven,
+                &other.lane,
+                &other.memory,
+                &other.unproven,
+            ) == (p.status, p.proven, &p.lane, &p.memory, &p.unproven)
         };
         match groups.iter_mut().find(|group| same(group[0])) {
             Some(group) if !options.verbose => group.push(p),
@@ -227,6 +232,9 @@ fn entries(out: &mut String, made: &[PairReport], options: Options, width: usize
             }
         }
         paragraph(out, &carried(group), "        ", width);
+        if let Some(why) = not_proven(group) {
+            paragraph(out, &why, "        ", width);
+        }
         if options.verbose {
             for step in &p.steps {
                 paragraph(out, step, "        ", width);
@@ -295,10 +303,18 @@ pub(super) fn carried(group: &[&PairReport]) -> String {
     format!("{rates}over {}, {} memory{proven}", p.lane, p.memory)
 }
 
+/// Why right bytes prove nothing, where it is the same for all of these pairs.
+pub(super) fn not_proven(group: &[&PairReport]) -> Option<String> {
+    let first = &group.first()?.unproven;
+    let why: Vec<&str> = first.iter().map(|gap| gap.why.as_str()).collect();
+    let same = group.iter().all(|p| p.unproven == *first);
+    (same && !why.is_empty()).then(|| format!("not proven: {}", why.join("; ")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::Pairs;
+    use crate::report::{Gap, GapKind, Pairs};
 
     fn pair(initiator: String, target: String, status: Status, proven: bool) -> PairReport {
         PairReport {
@@ -306,6 +322,7 @@ mod tests {
             target,
             status,
             proven,
+            unproven: vec![],
             lane: if proven {
                 "rc_mlx5/mlx5_0:1 zero-copy"
             } else {
@@ -360,6 +377,27 @@ mod tests {
           fail  d-0 -> p-1
                 1.2 / 1.0 over tcp/eth0 zero-copy, gpu memory
         ");
+    }
+
+    #[test]
+    fn right_bytes_that_prove_nothing_say_why() {
+        let mut soft = pair("d-0".into(), "p-0".into(), Status::Warn, false);
+        soft.lane = "rc_verbs/rxe0:1 zero-copy".to_owned();
+        for (kind, why) in [
+            (GapKind::SoftwareVerbs, "soft-RoCE is no RDMA hardware"),
+            (GapKind::HostMemory, "the bytes lay in host memory"),
+        ] {
+            let why = why.to_owned();
+            soft.unproven.push(Gap { kind, why });
+        }
+        insta::assert_snapshot!(drawn(vec![soft.clone()], 1, 80, false), @"
+        Pairs  WRITE / READ in GB/s
+          warn  d-0 -> p-0
+                1.2 / 1.0 over rc_verbs/rxe0:1 zero-copy, gpu memory
+                not proven: soft-RoCE is no RDMA hardware; the bytes lay in host memory
+        ");
+        let other = pair("d-0".into(), "p-1".into(), Status::Warn, false);
+        assert_eq!(not_proven(&[&soft, &other]), None);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Words carry the status and colour only supports them, so the text can be pasted into a ticket.
 
 use super::fleet;
-use super::{baseline, budget, environment, nodes};
+use super::{baseline, budget, environment, nixl, nodes};
 use crate::ask;
 use crate::checks::words::counted;
 use crate::observed::Skip;
@@ -36,7 +36,12 @@ pub fn render(report: &Report, options: Options) -> String {
     let width = options.width.clamp(40, WIDEST);
     headline(&mut out, report, width);
     workloads(&mut out, report, options);
+    if report.command == "nixl" {
+        let heading = styled("NIXL", Style::new().bold());
+        nixl::render(&mut out, report, &heading, options.verbose, width);
+    }
     super::pairs::pairs(&mut out, report, options, width);
+    undone(&mut out, report, options, width);
     let limit = if options.verbose { usize::MAX } else { FIXES };
     for (title, status) in [("Fix first", Status::Fail), ("Worth a look", Status::Warn)] {
         let fixes: Vec<_> = report
@@ -237,6 +242,47 @@ fn one_fix(out: &mut String, number: usize, fix: &Fix, report: &Report, width: u
             width,
         );
     }
+}
+
+/// Transfers that were asked for and came to no answer: what kept each from it, with the last words of its ends.
+fn undone(out: &mut String, report: &Report, options: Options, width: usize) {
+    /// More than this are summed up; `--verbose` shows all.
+    const SHOWN: usize = 3;
+    let undone = report.undone();
+    if undone.is_empty() {
+        return;
+    }
+    let limit = if options.verbose { usize::MAX } else { SHOWN };
+    let _ = writeln!(
+        out,
+        "{}",
+        styled("Asked for and not shown", Style::new().bold())
+    );
+    for (n, finding) in undone.iter().take(limit).enumerate() {
+        if n > 0 {
+            out.push('\n');
+        }
+        let word = styled(finding.status.word(), colour(finding.status));
+        let on = place(&finding.target, report.workloads.len() > 1);
+        let heading = format!(
+            " -  {word}  {}  {on}  [{}]",
+            styled(&finding.name, Style::new().bold()),
+            finding.id
+        );
+        hanging(out, &heading, "", "          ", width);
+        paragraph(out, &finding.detail, "    ", width);
+        for evidence in finding.evidence.iter().take(1) {
+            excerpt(out, evidence, finding.status, width);
+        }
+        if let Some(fix) = &finding.fix {
+            paragraph(out, &format!("fix: {fix}"), "    ", width);
+        }
+    }
+    if undone.len() > limit {
+        let more = undone.len() - limit;
+        let _ = writeln!(out, "    and {more} more: --verbose shows all");
+    }
+    out.push('\n');
 }
 
 /// An object with its role.
@@ -546,7 +592,7 @@ pub(crate) fn paragraph(out: &mut String, text: &str, indent: &str, width: usize
 }
 
 /// The same with another indentation from the second line on.
-fn hanging(out: &mut String, text: &str, first: &str, rest: &str, width: usize) {
+pub(super) fn hanging(out: &mut String, text: &str, first: &str, rest: &str, width: usize) {
     for line in text.lines() {
         let options = textwrap::Options::new(width)
             .initial_indent(first)

@@ -453,6 +453,115 @@ fn exit_codes_where_rules_meet() {
     assert_eq!(numbers, [0, 1, 2, 3, 4, 130]);
 }
 
+/// A transfer `d -> p`, and its finding.
+fn transfer(status: Status, unproven: &[GapKind]) -> (PairReport, Finding) {
+    let gap = |kind: &GapKind| Gap {
+        kind: *kind,
+        why: "in long words".to_owned(),
+    };
+    let pair = PairReport {
+        initiator: "d".to_owned(),
+        target: "p".to_owned(),
+        status,
+        proven: status == Status::Ok && unproven.is_empty(),
+        unproven: unproven.iter().map(gap).collect(),
+        lane: "nothing was moved".to_owned(),
+        memory: "host".to_owned(),
+        write_gbytes: None,
+        read_gbytes: None,
+        of_line_rate: None,
+        steps: vec![],
+    };
+    let target = Target::pair("d", "p", None);
+    let finding = Finding {
+        rare: Parts {
+            headline: "NIXL cannot be imported on d".to_owned(),
+            ..Parts::default()
+        }
+        .into(),
+        ..finding("XFER001", status, target)
+    };
+    (pair, finding)
+}
+
+#[test]
+fn a_transfer_that_was_asked_for_and_came_to_nothing_leads_and_is_no_pass() {
+    let of = |(pair, finding): (PairReport, Finding), workloads, more: Vec<Finding>| {
+        let checks = [vec![finding], more].concat();
+        let pairs = Pairs::of(vec![pair], 1);
+        Report::with_pairs("nixl", workloads, checks, vec![], vec![], pairs)
+    };
+    let undone = || transfer(Status::Skipped, &[]);
+    let lead = "The transfer d -> p could not be made: NIXL cannot be imported on d; ";
+    let alone = of(undone(), vec![], vec![]);
+    assert_eq!(alone.verdict, format!("{lead}the KV path is not proven."));
+    assert_eq!(alone.exit_code(FailOn::Never, false), ExitCode::CouldNotRun);
+    let failing = of(undone(), vec![], vec![on(REQUIRED, Status::Fail)]);
+    assert!(
+        failing
+            .verdict
+            .starts_with(&format!("{lead}the KV path cannot be trusted; fix first: ")),
+        "{}",
+        failing.verdict
+    );
+    let deployment = of(undone(), vec![workload(1, true)], vec![]);
+    assert_eq!(
+        deployment.verdict,
+        format!("{lead}disaggregated serving with g1 is not proven.")
+    );
+    // What was left out on purpose was not asked for.
+    let (pair, mut finding) = undone();
+    finding.reason = Some(SkipReason::NotSelected);
+    finding.left_out = Some(Box::new(LeftOut {
+        by: "--ignore".to_owned(),
+        reason: None,
+        was: Status::Fail,
+    }));
+    let left_out = of((pair, finding), vec![], vec![]);
+    assert_eq!(left_out.exit_code(FailOn::Fail, false), ExitCode::Ok);
+    // A transfer that failed says more than one that was not made.
+    let failed = of(transfer(Status::Fail, &[]), vec![], vec![undone().1]);
+    assert!(
+        failed
+            .verdict
+            .starts_with("The KV path cannot be trusted: 0 of 1 pair proven"),
+        "{}",
+        failed.verdict
+    );
+    let error = error(TRANSFER);
+    let none = Report::new("nixl", vec![], vec![], vec![error], vec![]);
+    assert_eq!(none.verdict, "No permission; nothing could be judged.");
+}
+
+#[test]
+fn right_bytes_that_prove_nothing_say_why() {
+    let gaps = [GapKind::OneContainer, GapKind::HostMemory];
+    let (pair, finding) = transfer(Status::Ok, &gaps);
+    let of = |workloads| {
+        let pairs = Pairs::of(vec![pair.clone()], 1);
+        Report::with_pairs(
+            "nixl",
+            workloads,
+            vec![finding.clone()],
+            vec![],
+            vec![],
+            pairs,
+        )
+    };
+    let why = "0 of 1 pair proven, because both ends ran in one container and the bytes lay in host memory.";
+    assert_eq!(
+        of(vec![]).verdict,
+        format!("The KV path is not proven yet: {why}")
+    );
+    assert_eq!(
+        of(vec![workload(1, true)]).verdict,
+        format!(
+            "Disaggregated serving with g1 is not proven: nothing on its KV path failed, and {why}"
+        )
+    );
+    assert_eq!(of(vec![]).exit_code(FailOn::Fail, false), ExitCode::Ok);
+}
+
 #[test]
 fn the_verdict_is_one_sentence() {
     let one = |disaggregated, checks| report(vec![workload(1, disaggregated)], checks).verdict;
@@ -635,6 +744,7 @@ fn pairs_in_question_are_counted_as_a_list_of_them_would_be() {
         read_gbytes: None,
         of_line_rate: None,
         steps: vec![],
+        unproven: vec![],
     };
     let names = ["a", "b", "c"];
     // Every choice of names for either side, and of transfers among them: a bit each.

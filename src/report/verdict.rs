@@ -1,8 +1,66 @@
 //! The verdict of a run in words.
 
-use super::{Finding, Fix, InputError, Pairs, Probed, Status, Trust, WorkloadReport};
-use crate::target::Target;
+use super::{
+    Finding, Fix, GapKind, InputError, Pairs, Probed, SkipReason, Status, TRANSFER, Trust,
+    WorkloadReport,
+};
+use crate::target::{Target, TargetKind};
 use std::collections::BTreeSet;
+
+/// Transfers that were asked for and came to no answer.
+pub(super) fn undone(checks: &[Finding]) -> Vec<&Finding> {
+    let without_answer = |f: &&Finding| {
+        f.target.kind == TargetKind::Pair
+            && f.status == Status::Skipped
+            && f.left_out.is_none()
+            && f.reason != Some(SkipReason::NotApplicable)
+    };
+    checks.iter().filter(without_answer).collect()
+}
+
+/// What was asked for and was not delivered comes first, unless a transfer showed something worse.
+fn undelivered(pairs: &Pairs, errors: &[InputError], checks: &[Finding]) -> Option<String> {
+    if pairs.made.iter().any(|p| p.status == Status::Fail) {
+        return None;
+    }
+    let capital = |text: &str| {
+        let mut rest = text.chars();
+        rest.next().map_or(String::new(), |c| {
+            c.to_uppercase().chain(rest).collect::<String>()
+        })
+    };
+    if let Some(error) = errors.iter().find(|e| e.object == TRANSFER) {
+        let what = error.message.split("; ").next().unwrap_or_default();
+        return Some(capital(what));
+    }
+    let undone = undone(checks);
+    let first = undone.first()?;
+    let moved = |f: &&&Finding| {
+        let name = &f.target.name;
+        let of = |p: &&super::PairReport| *name == format!("{} -> {}", p.initiator, p.target);
+        pairs
+            .made
+            .iter()
+            .find(of)
+            .is_some_and(|p| !p.steps.is_empty())
+    };
+    let what = match undone.iter().any(|f| moved(&f)) {
+        true => "came to no answer",
+        false => "could not be made",
+    };
+    Some(match undone.len() {
+        1 => format!(
+            "The transfer {} {what}: {}",
+            first.target.name, first.rare.headline
+        ),
+        n => format!(
+            "{n} of {} transfers {what}, the first ({}) because of this: {}",
+            pairs.made.len(),
+            first.target.name,
+            first.rare.headline
+        ),
+    })
+}
 
 /// One plain sentence for the whole run.
 pub(super) fn verdict(
@@ -26,7 +84,18 @@ pub(super) fn verdict(
     } else {
         "nothing else"
     };
+    let lead = undelivered(pairs, errors, checks);
     let mut out = match workloads {
+        [] if lead.is_some() && !pairs.made.is_empty() => match trust {
+            Trust::Untrusted => "the KV path cannot be trusted".to_owned(),
+            _ => "the KV path is not proven".to_owned(),
+        },
+        [one] if lead.is_some() && one.trust != Trust::NotApplicable => match one.trust {
+            Trust::Untrusted => {
+                format!("disaggregated serving with {} cannot be trusted", one.name)
+            }
+            _ => format!("disaggregated serving with {} is not proven", one.name),
+        },
         [] if !pairs.made.is_empty() => about_pairs(trust, pairs),
         [] if !targets.is_empty() && !observed => match targets {
             [one] if one.target.is_pasted() => {
@@ -46,9 +115,18 @@ pub(super) fn verdict(
             "The lane of every pair of {} was proven, and not everything that was asked for could be read",
             one.name
         ),
-        [one] => about_one(one, nothing),
+        [one] => about_one(one, nothing, pairs),
         many => about_many(many),
     };
+    if let Some(lead) = lead {
+        for known in [
+            "; no transfer was observed",
+            "; one end alone proves no lane",
+        ] {
+            out = out.replace(known, "");
+        }
+        out = format!("{lead}; {}", within_a_sentence(&out));
+    }
     if let Some(first) = fixes.first() {
         let lead = match (first.status, trust) {
             (Status::Fail, _) => "; fix first: ",
@@ -66,7 +144,8 @@ pub(super) fn verdict(
             out.push_str(&format!(" (on {}{file})", first.target));
         }
     }
-    if let [first, rest @ ..] = errors {
+    let unread: Vec<&InputError> = errors.iter().filter(|e| e.object != TRANSFER).collect();
+    if let [first, rest @ ..] = unread.as_slice() {
         out.push_str(&format!("; {} could not be read", first.object));
         if !rest.is_empty() {
             out.push_str(&format!(" (and {} more)", rest.len()));
@@ -111,7 +190,22 @@ fn within_a_sentence(words: &str) -> String {
     begin.to_lowercase().chain(rest.chars()).collect()
 }
 
-fn about_one(w: &WorkloadReport, nothing: &str) -> String {
+/// Why pairs that moved right bytes prove nothing, behind what was said of them.
+fn because(pairs: &Pairs) -> String {
+    let kinds: BTreeSet<GapKind> = pairs
+        .made
+        .iter()
+        .flat_map(|p| p.unproven.iter().map(|gap| gap.kind))
+        .collect();
+    let words: Vec<&str> = kinds.into_iter().map(GapKind::words).collect();
+    match words.as_slice() {
+        [] => String::new(),
+        [one] => format!(", because {one}"),
+        [all @ .., last] => format!(", because {} and {last}", all.join(", ")),
+    }
+}
+
+fn about_one(w: &WorkloadReport, nothing: &str, pairs: &Pairs) -> String {
     let name = &w.name;
     match w.trust {
         Trust::NotApplicable => {
@@ -124,8 +218,12 @@ fn about_one(w: &WorkloadReport, nothing: &str) -> String {
                 "Disaggregated serving with {name} can be trusted: the lane of every pair was proven"
             )
         }
-        Trust::Unproven => format!(
+        Trust::Unproven if pairs.made.is_empty() => format!(
             "Disaggregated serving with {name} is not proven: {nothing} on its KV path failed, and no transfer was observed"
+        ),
+        Trust::Unproven => format!(
+            "Disaggregated serving with {name} is not proven: {nothing} on its KV path failed, and {}",
+            proven_of(pairs)
         ),
         Trust::Untrusted => format!("Disaggregated serving with {name} cannot be trusted"),
     }
@@ -135,11 +233,6 @@ fn about_one(w: &WorkloadReport, nothing: &str) -> String {
 fn about_pairs(trust: Trust, pairs: &Pairs) -> String {
     let made = pairs.made.len();
     let proven = pairs.made.iter().filter(|p| p.proven).count();
-    let sample = if made < pairs.of {
-        format!(", a sample of {}", pairs.of)
-    } else {
-        String::new()
-    };
     let pair = if made == 1 { "pair" } else { "pairs" };
     match trust {
         Trust::Trusted => {
@@ -148,13 +241,26 @@ fn about_pairs(trust: Trust, pairs: &Pairs) -> String {
             )
         }
         Trust::Untrusted => {
-            format!("The KV path cannot be trusted: {proven} of {made} {pair} proven{sample}")
+            format!("The KV path cannot be trusted: {}", proven_of(pairs))
         }
         _ if proven == made && made == pairs.of => format!(
             "{proven} of {made} {pair} proven, and a check that trust needs failed or could not be made"
         ),
-        _ => format!("The KV path is not proven yet: {proven} of {made} {pair} proven{sample}"),
+        _ => format!("The KV path is not proven yet: {}", proven_of(pairs)),
     }
+}
+
+/// `3 of 4 pairs proven, a sample of 16, because the bytes lay in host memory`.
+fn proven_of(pairs: &Pairs) -> String {
+    let made = pairs.made.len();
+    let proven = pairs.made.iter().filter(|p| p.proven).count();
+    let pair = if made == 1 { "pair" } else { "pairs" };
+    let sample = if made < pairs.of {
+        format!(", a sample of {}", pairs.of)
+    } else {
+        String::new()
+    };
+    format!("{proven} of {made} {pair} proven{sample}{}", because(pairs))
 }
 
 /// What can be said of ends alone. One that could not be looked at is not known to be bad.

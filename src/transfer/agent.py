@@ -363,7 +363,7 @@ class Gpu:
         count = ctypes.c_int()
         self._call("cuDeviceGetCount", ctypes.byref(count))
         if ordinal >= count.value:
-            raise NoRoom("GPU %d of %d" % (ordinal, count.value))
+            raise NoRoom("GPU %d was asked for, and the container sees %d, numbered from 0" % (ordinal, count.value))
         self.device = ctypes.c_int()
         self._call("cuDeviceGet", ctypes.byref(self.device), ordinal)
         bus = ctypes.create_string_buffer(32)
@@ -386,7 +386,9 @@ class Gpu:
         try:
             return ctypes.CDLL(name)
         except OSError as e:
-            raise NoRoom("%s cannot be loaded: %s" % (name, e))
+            if "No such file" in str(e):
+                raise NoRoom("%s is not in the container, that is, no GPU driver" % name)
+            raise NoRoom("%s cannot be loaded (%s)" % (name, e))
 
     def _call(self, name, *args):
         code = getattr(self.cuda, name)(*args)
@@ -538,6 +540,20 @@ def stub_torch():
     sys.modules["torch"], sys.modules["torch.version"] = torch, version
 
 
+def not_importable(errors):
+    """Why NIXL cannot be imported, in words. A module that is there and breaks says more than those that are not there."""
+    broken = []
+    for name, e in errors:
+        absent = isinstance(e, ModuleNotFoundError) and e.name == name.split(".")[0]
+        text = "%s: %s" % (name, words(error(e), 300))
+        if not absent and text not in broken:
+            broken.append(text)
+    if broken:
+        return "; ".join(broken)
+    return "Python %s at %s has none of the modules %s" % (
+        sys.version.split()[0], sys.executable, ", ".join(n.split(".")[0] for n in NIXL_MODULES))
+
+
 def import_nixl(stub):
     errors = []
     modes = ["stub", "real"] if stub and "torch" not in sys.modules else ["real"]
@@ -551,13 +567,13 @@ def import_nixl(stub):
                 api = sys.modules[name]
                 break
             except Exception as e:
-                errors.append("%s (torch: %s): %s" % (name, mode, words(error(e), 300)))
+                errors.append((name, e))
         if mode == "stub":
             forget(("torch",))
         if api is not None:
             return api, mode
         forget(("nixl", "nixl_cu12", "nixl_cu13", "nixl_rocm"))
-    die(IMPORT, "nixl-import", errors, python=sys.executable)
+    die(IMPORT, "nixl-import", not_importable(errors), python=sys.executable)
 
 
 def create_agent(api, cfg, backend):
@@ -571,12 +587,26 @@ def create_agent(api, cfg, backend):
     try:
         agent = api.nixl_agent(cfg["name"], config)
     except Exception as e:
+        if type(e).__name__ == "nixlNotFoundError":
+            die(NO_BACKEND, "not-loaded", "its plugin is there and does not load (%s)" % error(e))
         die(CREATE, "agent-create", error(e), memlock=memlock())
     # A missing plugin raises nothing: the agent is created without it.
     if backend not in getattr(agent, "backends", {}):
-        die(NO_BACKEND, "no-backend", "the agent has no %s backend; it has %s, and plugins %s" % (
-            backend, sorted(getattr(agent, "backends", {})), plugins(agent)))
+        there = sorted(plugins(agent))
+        if backend in there:
+            die(NO_BACKEND, "not-loaded", "its plugin is there and does not load, and NIXL raised nothing")
+        die(NO_BACKEND, "no-plugin", "its plugins are " + ", ".join(there) if there else "it has no plugins at all")
     return agent
+
+
+def metadata_of(agent):
+    """What the other end needs to know. A backend that only reaches files and storage has none."""
+    try:
+        return agent.get_agent_metadata()
+    except Exception as e:
+        if type(e).__name__ == "nixlInvalidParamError":
+            die(NO_BACKEND, "local-backend", "it gives no address for another agent (%s)" % error(e))
+        die(CREATE, "agent-metadata", error(e))
 
 
 def plugins(agent):
@@ -665,7 +695,7 @@ class End:
             self.agent.register_memory([(self.mem.addr, self.size, self.mem.dev, "")], self.mem.seg)
         except Exception as e:
             die(REGISTER, "register", error(e), memlock=memlock(), seg=self.mem.seg)
-        metadata = self.agent.get_agent_metadata()
+        metadata = metadata_of(self.agent)
         emit("ready", proto=PROTO, role=cfg["role"], name=cfg["name"], pid=os.getpid(), host=socket.gethostname(),
              python=sys.version.split()[0], executable=sys.executable, nixl_module=api.__name__,
              nixl_file=getattr(api, "__file__", None), torch=torch, dist=versions(), backend=backend,

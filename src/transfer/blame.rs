@@ -29,6 +29,8 @@ impl Failure {
             4 => What::StreamLost,
             10 => What::NoNixl,
             11 => What::AgentCreate,
+            12 if &*fatal.why == "no-plugin" => What::NoPlugin,
+            12 if &*fatal.why == "local-backend" => What::LocalBackend,
             12 => What::NoBackend,
             20 if &*fatal.why == "gpu-memory" => What::GpuMemory,
             20 => What::HostMemory,
@@ -65,12 +67,13 @@ impl Failure {
             (Ended::Lost(_) | Ended::Code(4), _) => What::StreamLost,
             (Ended::Code(_) | Ended::Signal(_) | Ended::StillRunning, None) => What::Crashed,
         };
-        Self::new(
-            side,
-            stage,
-            what,
-            format!("it ended without a word: {ended}"),
-        )
+        // A connection that broke and a program that is not there say all there is to say.
+        let detail = match ended {
+            Ended::Lost(why) => why.to_string(),
+            Ended::NoProgram(_) => ended.to_string(),
+            _ => format!("it ended without a word ({ended})"),
+        };
+        Self::new(side, stage, what, detail)
     }
 }
 

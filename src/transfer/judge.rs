@@ -8,9 +8,9 @@ use super::lane::{self, Class, Lane, Unknown};
 use super::protocol::{Memory, PortFacts, Ready, Role};
 use super::record::{Failure, Stage, StepRecord, TransferRecord, What};
 use super::ucx_text::{self, UcxText};
-use super::{cause, words};
+use super::{cause, complaints, words};
 use crate::pair::{WRONG_BYTES, WRONG_LANE};
-use crate::report::{SkipReason, Status};
+use crate::report::{Gap, GapKind, SkipReason, Status};
 use std::collections::BTreeMap;
 
 /// Which lane a deployment means to use.
@@ -29,6 +29,8 @@ pub struct Intent {
     pub path: Path,
     /// KV lies in host memory on purpose (`kv_buffer_device=cpu`).
     pub host_memory: bool,
+    /// NIXL backend that the worker's own settings name; none: they name none, and UCX is NIXL's default.
+    pub backend: Option<String>,
     /// Line rate of a port in Gb/s by `device:port`. Empty: the rates that the initiator's own ports show.
     pub line_rates: BTreeMap<String, f64>,
     /// The most likely cause of a wrong lane, where other facts already name it.
@@ -37,11 +39,20 @@ pub struct Intent {
     pub likely_fix: Option<String>,
 }
 
+impl Intent {
+    /// Another backend than the worker's. NIXL tells large and small letters apart, and engines do not.
+    fn differs(&self, backend: &str) -> bool {
+        let own = self.backend.as_deref().unwrap_or("UCX");
+        !own.eq_ignore_ascii_case(backend)
+    }
+}
+
 impl Default for Intent {
     fn default() -> Self {
         Self {
             path: Path::Rdma,
             host_memory: false,
+            backend: None,
             line_rates: BTreeMap::new(),
             likely_cause: None,
             likely_fix: None,
@@ -60,6 +71,8 @@ pub struct Verdict {
     pub fix: Option<String>,
     /// The intended lane carried the bytes.
     pub proven: bool,
+    /// Why right bytes prove no lane.
+    pub unproven: Vec<Gap>,
     /// Bytes differed: graver than any other fail.
     pub wrong_bytes: bool,
     /// Why nothing can be said, where the status is skipped.
@@ -118,7 +131,7 @@ pub fn judge(record: &TransferRecord, intent: &Intent) -> Verdict {
     let mut verdict = if let Some(bad) = steps.iter().position(|s| !s.intact) {
         wrong_bytes(&record.steps[bad], &steps[bad])
     } else if let Some(failure) = &record.failure {
-        failed(failure, record, &text)
+        failed(failure, record, &text, intent)
     } else {
         lanes(record, &text, &steps, intent)
     };
@@ -129,7 +142,11 @@ pub fn judge(record: &TransferRecord, intent: &Intent) -> Verdict {
         ));
     }
     verdict.caveats.extend(caveats(record, &steps, intent));
-    verdict.proven &= verdict.status <= Status::Warn && !verdict.wrong_bytes;
+    let differs = intent.differs(&record.backend);
+    verdict.proven &= verdict.status <= Status::Warn && !verdict.wrong_bytes && !differs;
+    if matches!(verdict.status, Status::Ok | Status::Warn) && !verdict.proven {
+        verdict.unproven = gaps(record, &steps, intent);
+    }
     verdict.evidence.extend(evidence(record, &text, &steps));
     verdict.steps = steps;
     verdict
@@ -259,6 +276,7 @@ fn verdict(status: Status, detail: impl Into<String>) -> Verdict {
         detail: detail.into(),
         fix: None,
         proven: false,
+        unproven: Vec::new(),
         wrong_bytes: false,
         reason: None,
         steps: Vec::new(),
@@ -298,7 +316,7 @@ fn wrong_bytes(step: &StepRecord, shown: &StepVerdict) -> Verdict {
 }
 
 /// How bad a failed transfer is: a path that cannot carry bytes fails, a probe that could not run says nothing.
-fn failed(failure: &Failure, record: &TransferRecord, text: &UcxText) -> Verdict {
+fn failed(failure: &Failure, record: &TransferRecord, text: &UcxText, intent: &Intent) -> Verdict {
     let (status, reason) = match failure.what {
         What::NoPython | What::NoNixl => (Status::Skipped, Some(SkipReason::NotFound)),
         What::HostMemory | What::GpuMemory | What::RssLimit => {
@@ -315,8 +333,15 @@ fn failed(failure: &Failure, record: &TransferRecord, text: &UcxText) -> Verdict
             (Status::Skipped, Some(SkipReason::Unparsable))
         }
         What::Refused => (Status::Skipped, Some(SkipReason::Denied)),
+        What::NoPlugin | What::NoBackend | What::LocalBackend
+            if intent.differs(&record.backend) =>
+        {
+            (Status::Skipped, Some(SkipReason::NotFound))
+        }
         What::AgentCreate
+        | What::NoPlugin
         | What::NoBackend
+        | What::LocalBackend
         | What::Register
         | What::Connect
         | What::Prepare
@@ -325,22 +350,36 @@ fn failed(failure: &Failure, record: &TransferRecord, text: &UcxText) -> Verdict
         | What::Crashed
         | What::Deadline => (Status::Fail, None),
     };
-    let end = record.end(failure.side);
     let detail = format!(
-        "{} on {} ({}) {}: {}",
-        words::of_failure(failure.what),
-        end.label,
-        failure.side,
-        failure.stage,
-        failure.detail,
+        "{}: {}",
+        words::of_failure(failure, record),
+        tried(failure, record)
     );
     let known = cause::of_failure(failure, record, text);
     let mut out = verdict(status, detail);
     out.reason = reason;
-    out.fix = Some(known.unwrap_or_else(|| words::fix_of_failure(failure.what).to_owned()));
+    out.fix = Some(known.unwrap_or_else(|| words::fix_of_failure(failure).to_owned()));
     out.caveats
         .extend(failure.also.iter().map(ToString::to_string));
     out
+}
+
+/// What the failure says of itself; where several interpreters were tried, what each of them said.
+fn tried(failure: &Failure, record: &TransferRecord) -> String {
+    let attempts = &record.end(failure.side).tried;
+    if attempts.len() < 2 || !matches!(failure.what, What::NoPython | What::NoNixl) {
+        return failure.detail.to_string();
+    }
+    let absent = |why: &str| why.starts_with("no such program");
+    let each = attempts.iter().filter_map(|attempt| {
+        let (python, why) = (&attempt.python, attempt.gave_up.as_ref()?);
+        match (failure.what, absent(why)) {
+            (What::NoNixl, true) => None,
+            (_, true) => Some(format!("no {python}")),
+            _ => Some(format!("{python}: {why}")),
+        }
+    });
+    each.collect::<Vec<_>>().join(", ")
 }
 
 /// Right bytes: over which lane?
@@ -593,12 +632,80 @@ fn slow(bulk: &[&StepVerdict]) -> Option<Verdict> {
     })
 }
 
+/// Why right bytes prove no lane, what is most in the way first.
+fn gaps(record: &TransferRecord, steps: &[StepVerdict], intent: &Intent) -> Vec<Gap> {
+    let mut out: Vec<Gap> = Vec::new();
+    let mut add = |kind, why: String| {
+        if out.iter().all(|known| known.kind != kind) {
+            out.push(Gap { kind, why });
+        }
+    };
+    if record.same_container {
+        let why = "both ends ran in one container, so nothing went from one worker to another";
+        add(GapKind::OneContainer, why.to_owned());
+    }
+    let any_bulk = steps.iter().any(|s| s.bulk);
+    let decisive = steps.iter().filter(|s| s.bulk || !any_bulk);
+    for lane in decisive.filter_map(|s| s.lane.as_ref().ok()) {
+        match lane.class {
+            _ if record.same_container => {}
+            Class::SharedMemory => {
+                let why =
+                    format!("{lane} is memory of one node, so no link between nodes was used");
+                add(GapKind::OneNode, why);
+            }
+            Class::SoftRoce | Class::SoftIwarp | Class::SoftRdma => {
+                let why = format!("{} is no RDMA hardware", lane.class);
+                add(GapKind::SoftwareVerbs, why);
+            }
+            Class::Rdma if intent.path == Path::MultiNodeNvlink => {
+                let why = "RDMA carried the bytes, and multi-node NVLink is meant";
+                add(GapKind::OtherLane, why.to_owned());
+            }
+            class if class == Class::Tcp || lane.emulated() => {
+                add(
+                    GapKind::OtherLane,
+                    format!("{lane} carried the bytes, and RDMA or NVLink is meant"),
+                );
+            }
+            _ => {}
+        }
+    }
+    if intent.differs(&record.backend) {
+        let own = match &intent.backend {
+            Some(own) => format!("the worker uses {own}"),
+            None => "the worker's settings name no backend, so that it uses UCX".to_owned(),
+        };
+        let why = format!("it used {}, and {own}", record.backend);
+        add(GapKind::OtherBackend, why);
+    }
+    let ends = [&record.target, &record.initiator];
+    let on_host = ends
+        .iter()
+        .filter_map(|e| e.ready.as_ref())
+        .find(|r| &*r.seg != "VRAM");
+    if let Some(ready) = on_host.filter(|_| !intent.host_memory) {
+        let why = match &ready.host_memory_because {
+            Some(why) if record.memory != Memory::Host => format!(": {why}"),
+            _ => String::new(),
+        };
+        let why =
+            format!("the bytes lay in host memory, so the path from GPU to GPU was not used{why}");
+        add(GapKind::HostMemory, why);
+    }
+    out
+}
+
 fn caveats(record: &TransferRecord, steps: &[StepVerdict], intent: &Intent) -> Vec<String> {
     let mut out = Vec::new();
     // Two ends with one reason are one sentence.
     let mut on_host: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    // Of a transfer that failed nothing is proven anyway.
+    let whole = record.failure.is_none();
     for end in [&record.target, &record.initiator] {
-        let Some(ready) = &end.ready else { continue };
+        let Some(ready) = end.ready.as_ref().filter(|_| whole) else {
+            continue;
+        };
         let why = match &ready.host_memory_because {
             Some(why) if record.memory != Memory::Host => format!(": {why}"),
             _ if &*ready.seg != "VRAM" && !intent.host_memory => ", as asked for".to_owned(),
@@ -654,7 +761,7 @@ fn caveats(record: &TransferRecord, steps: &[StepVerdict], intent: &Intent) -> V
             ));
         }
     }
-    if record.same_container {
+    if record.same_container && !steps.is_empty() {
         out.push(
             "both ends ran in one container: registration and the local lane, no more".to_owned(),
         );
@@ -662,8 +769,28 @@ fn caveats(record: &TransferRecord, steps: &[StepVerdict], intent: &Intent) -> V
     out
 }
 
+/// Lines of both logs that say why it failed: those of the end that failed come first.
+fn last_words(record: &TransferRecord) -> Vec<String> {
+    /// Lines of the end that failed, and of its peer.
+    const LINES: [usize; 2] = [8, 3];
+    let Some(failure) = &record.failure else {
+        return Vec::new();
+    };
+    let mut out = Vec::new();
+    for (role, most) in [failure.side, failure.side.other()].into_iter().zip(LINES) {
+        let end = record.end(role);
+        let said = complaints::of(&end.log, most);
+        out.extend(
+            said.into_iter()
+                .map(|l| format!("{} ({role}): {l}", end.label)),
+        );
+    }
+    out
+}
+
 fn evidence(record: &TransferRecord, text: &UcxText, steps: &[StepVerdict]) -> Vec<String> {
-    let mut out: Vec<String> = steps.iter().map(|s| s.line.clone()).collect();
+    let mut out = last_words(record);
+    out.extend(steps.iter().map(|s| s.line.clone()));
     out.extend(text.version.iter().map(|v| format!("UCX {v}")));
     out.extend(
         text.provider
@@ -677,15 +804,5 @@ fn evidence(record: &TransferRecord, text: &UcxText, steps: &[StepVerdict]) -> V
             .filter(|r| r.to.is_none())
             .map(|r| format!("{} {}: {} {}", r.kind, r.memory, r.how, r.raw)),
     );
-    if record.failure.is_some() {
-        for end in [&record.target, &record.initiator] {
-            let from = end.log.tail.len().saturating_sub(12);
-            out.extend(
-                end.log.tail[from..]
-                    .iter()
-                    .map(|l| format!("{}: {l}", end.label)),
-            );
-        }
-    }
     out
 }

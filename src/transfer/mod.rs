@@ -10,6 +10,7 @@
 mod blame;
 pub mod bootstrap;
 mod cause;
+mod complaints;
 pub mod counted;
 pub mod judge;
 pub mod lane;

@@ -3,6 +3,7 @@
 use super::stream::{Ended, Open, OpenError, Stream};
 use crate::probe::exec_end::End;
 use crate::probe::pod_exec::{ExecTarget, PodProcess};
+use crate::report::SkipReason;
 use kube::Client;
 
 /// One container.
@@ -39,7 +40,15 @@ impl Open for Pod {
 fn refused(end: End) -> OpenError {
     match end {
         End::NoExecutable { name } => OpenError::NoProgram(name),
-        End::ConnectionLost | End::KubeletGone { .. } | End::Deadline { .. } | End::Call(_) => {
+        End::ConnectionLost | End::KubeletGone { .. } | End::Deadline { .. } => {
+            OpenError::Lost(end.to_string())
+        }
+        End::Call(ref cause)
+            if matches!(
+                cause.reason(),
+                SkipReason::ConnectionLost | SkipReason::Timeout
+            ) =>
+        {
             OpenError::Lost(end.to_string())
         }
         other => OpenError::Refused(other.to_string()),

@@ -98,7 +98,7 @@ pub enum ProtocolError {
     #[error("a line of more than {MAX_LINE} bytes")]
     LongLine,
     /// More than [`MAX_BYTES`] or [`MAX_JUNK`] lines beside the protocol.
-    #[error("a flood on standard output: {0}")]
+    #[error("{0}")]
     Flood(String),
     /// JSON that is not an event of this protocol.
     #[error("an event that makes no sense: {0}")]

@@ -164,8 +164,12 @@ pub enum What {
     NoNixl,
     /// NIXL could not make an agent: no usable device, or a library that does not load.
     AgentCreate,
-    /// The agent was made without the backend. NIXL raises nothing then.
+    /// The installed NIXL has no plugin of this name. It raises nothing then.
+    NoPlugin,
+    /// The plugin of the backend is there and does not load. Some versions of NIXL raise nothing then.
     NoBackend,
+    /// The backend reaches files or storage, and no other agent.
+    LocalBackend,
     /// Host memory that cannot or must not be taken.
     HostMemory,
     /// GPU memory that cannot or must not be taken.

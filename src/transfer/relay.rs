@@ -57,8 +57,8 @@ pub async fn run_until<T: Open, I: Open>(
 ) -> TransferRecord {
     let mut run = Run {
         settings,
-        target: OneEnd::new(Role::Target, settings),
-        initiator: OneEnd::new(Role::Initiator, settings),
+        target: OneEnd::new(Role::Target, &target.label, settings),
+        initiator: OneEnd::new(Role::Initiator, &initiator.label, settings),
         stage: Stage::Start,
         waiting_for: Role::Target,
         connected_s: None,
@@ -310,7 +310,7 @@ impl Run<'_> {
                     continue;
                 }
                 () = sleep_until(deadline) => {
-                    let detail = format!("no `{wanted}` within {} s", within.as_secs());
+                    let detail = format!("no answer within {} s", within.as_secs());
                     return Err(Failure::new(role, stage, What::Deadline, detail));
                 }
             };
@@ -436,7 +436,7 @@ enum Alive {
 }
 
 impl OneEnd {
-    fn new(role: Role, settings: &Settings) -> Self {
+    fn new(role: Role, label: &str, settings: &Settings) -> Self {
         // UCX prints at most 31 characters of an agent's name.
         let end = match role {
             Role::Target => "t",
@@ -447,7 +447,11 @@ impl OneEnd {
             role,
             tag,
             side: None,
-            record: EndRecord::default(),
+            // One end may fail before the other one is begun with.
+            record: EndRecord {
+                label: label.into(),
+                ..EndRecord::default()
+            },
             md: String::new(),
             addr: 0,
         }
@@ -459,7 +463,6 @@ impl OneEnd {
         end: &End<'_, O>,
         settings: &Settings,
     ) -> Result<(), Failure> {
-        self.record.label = end.label.as_str().into();
         let mut last = Failure::new(
             self.role,
             Stage::Start,
@@ -474,7 +477,7 @@ impl OneEnd {
                     self.role,
                     Stage::Start,
                     What::opening(&e),
-                    e.to_string(),
+                    e.why(),
                 )),
                 Err(_) => Err(Failure::new(
                     self.role,

@@ -5,7 +5,7 @@ use super::protocol::{
 };
 use super::record::LogText;
 use super::stream::{Ended, Stream};
-use super::ucx_text;
+use super::{complaints, ucx_text};
 use crate::sanitise;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -159,8 +159,9 @@ async fn read_events(
         };
         total += n;
         buffer.extend_from_slice(&chunk[..n]);
-        let mut bad = (total > MAX_BYTES)
-            .then(|| ProtocolError::Flood(format!("more than {MAX_BYTES} bytes")));
+        let mut bad = (total > MAX_BYTES).then(|| {
+            ProtocolError::Flood(format!("more than {MAX_BYTES} bytes on standard output"))
+        });
         while bad.is_none()
             && let Some(end) = buffer.iter().position(|c| *c == b'\n')
         {
@@ -174,7 +175,7 @@ async fn read_events(
                     junk.push(text);
                     if junk.len() >= MAX_JUNK {
                         bad = Some(ProtocolError::Flood(format!(
-                            "{MAX_JUNK} lines beside the protocol"
+                            "{MAX_JUNK} lines on standard output that are not the probe's"
                         )));
                     }
                 }
@@ -248,12 +249,17 @@ const LANE_BYTES: usize = 128 << 10;
 const LINE_CHARS: usize = 400;
 const TAIL_LINES: usize = 30;
 
+/// A line belongs in a record: the lane is read from it, or it complains.
+fn says_something(line: &str) -> bool {
+    ucx_text::says_something(line) || complaints::complains(line)
+}
+
 fn log_text(text: &str, dropped: u64) -> LogText {
     let mut out = LogText {
         dropped,
         ..LogText::default()
     };
-    for line in text.lines().filter(|l| ucx_text::says_something(l)) {
+    for line in text.lines().filter(|l| says_something(l)) {
         let line = safe(line);
         if out.lane.len() + line.len() >= LANE_BYTES {
             break;

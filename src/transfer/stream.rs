@@ -74,6 +74,16 @@ pub enum OpenError {
     Lost(String),
 }
 
+impl OpenError {
+    /// What was said of it, without what kind it is.
+    pub fn why(&self) -> String {
+        match self {
+            Self::NoProgram(_) => self.to_string(),
+            Self::Refused(why) | Self::Lost(why) => why.clone(),
+        }
+    }
+}
+
 /// Where commands run: a container through exec, or this machine.
 pub trait Open: Sync {
     /// Runs a command with its three streams and no terminal.

@@ -120,7 +120,7 @@ pub fn read(text: &str) -> UcxText {
 
 /// Level and message of a line of UCX: `[time] [host:pid:tid] file.c:1 UCX  LEVEL message`. Rows of a table carry no
 /// file and no level.
-fn split(line: &str) -> Option<(Option<&str>, &str)> {
+pub(super) fn split(line: &str) -> Option<(Option<&str>, &str)> {
     let rest = line.trim_start().strip_prefix('[')?.split_once(']')?.1;
     let rest = rest
         .trim_start()

@@ -1,20 +1,41 @@
 //! Words for kinds of failure, and what to do about each.
 
 use super::protocol::Cpu;
-use super::record::What;
+use super::record::{Failure, Stage, TransferRecord, What};
 
-/// What happened, at the beginning of a sentence.
-pub(super) fn of_failure(what: What) -> &'static str {
-    match what {
-        What::NoPython => "No Python interpreter",
-        What::NoNixl => "NIXL cannot be imported",
-        What::AgentCreate => "NIXL cannot make an agent",
-        What::NoBackend => "The NIXL agent came up without its backend",
-        What::HostMemory => "Too little host memory",
-        What::GpuMemory => "GPU memory cannot be used",
-        What::Register => "Memory cannot be registered",
+/// What happened, to which end, and while what was done: the first clause of a sentence.
+pub(super) fn of_failure(failure: &Failure, record: &TransferRecord) -> String {
+    let (side, backend) = (failure.side, &record.backend);
+    let end = format!("{} ({side})", record.end(side).label);
+    let on = |words: &str| format!("{words} on {end}");
+    // Each of these can only happen in one place, so that it need not be said.
+    let in_its_place = match failure.what {
+        What::NoPython => on("No Python interpreter"),
+        What::NoNixl => on("NIXL cannot be imported"),
+        What::AgentCreate => on("NIXL cannot make an agent"),
+        What::NoPlugin => format!("NIXL on {end} has no backend {backend}"),
+        What::NoBackend => format!("The NIXL backend {backend} does not come up on {end}"),
+        What::LocalBackend => {
+            format!("The NIXL backend {backend} on {end} cannot reach another worker")
+        }
+        What::HostMemory => on("Too little host memory"),
+        What::GpuMemory => on("GPU memory cannot be used"),
+        What::Register => on("Memory cannot be registered"),
+        What::Refused => on("No command could be run"),
+        What::Connect => {
+            let peer = side.other();
+            format!(
+                "{end} cannot connect to {} ({peer})",
+                record.end(peer).label
+            )
+        }
+        _ => String::new(),
+    };
+    if !in_its_place.is_empty() {
+        return in_its_place;
+    }
+    let words = match failure.what {
         What::RssLimit => "The probe ran away in memory and ended itself",
-        What::Connect => "The connection was refused",
         What::Prepare => "NIXL refused the transfer",
         What::Transfer => "The transfer failed",
         What::Stall => "The transfer stalled",
@@ -27,28 +48,43 @@ pub(super) fn of_failure(what: What) -> &'static str {
         What::StreamLost => "The connection to the container was lost",
         What::Flood => "The container flooded the probe's output",
         What::Nonsense => "The probe's answers make no sense",
-        What::Refused => "The container takes no commands",
-        What::AgentError => "The probe failed",
-    }
+        _ => "The probe failed",
+    };
+    format!("{} {}", on(words), failure.stage)
 }
 
 /// What to do.
-pub(super) fn fix_of_failure(what: What) -> &'static str {
+pub(super) fn fix_of_failure(failure: &Failure) -> &'static str {
+    // A peer that never answers is looked for where one is that refuses.
+    let what = match (failure.what, failure.stage) {
+        (What::Deadline, Stage::Connect) => What::Connect,
+        (what, _) => what,
+    };
     match what {
         What::NoPython => {
-            "Name the worker's interpreter with --python; the transfer needs Python 3.8 and NIXL in the container."
+            "Transfer with a container that has Python 3.8 or later and NIXL: choose the worker's container with -c, or use an \
+             image with python3 on its PATH."
         }
         What::NoNixl => {
-            "Name the interpreter that the worker runs with --python (`/proc/<pid>/exe` of the worker); if that one cannot \
-             import NIXL either, the worker cannot move KV: install the nixl wheel for its CUDA version."
+            "Install the nixl wheel for the worker's CUDA version (nixl[cu12], nixl[cu13]) for its interpreter, or put the \
+             interpreter that has it first on PATH as python3. Where a container beside the worker was looked at, choose \
+             the worker's with -c."
         }
         What::AgentCreate => {
             "Read the last lines of its log: a device named in UCX_NET_DEVICES that is not in the container, or UCX_TLS \
              without a transport that the container has, are the usual causes."
         }
         What::NoBackend => {
-            "The backend's plugin did not load, and NIXL raises nothing then. NIXL up to 0.8 needs libcuda.so.1 for its UCX \
-             plugin; check NIXL_PLUGIN_DIR and the libraries it needs, or name the backend that the engine uses."
+            "Give the container the libraries that the plugin needs (`ldd` on libplugin_*.so names them); NIXL up to 0.8 needs \
+             libcuda.so.1 for its UCX plugin, that is, a GPU in the container."
+        }
+        What::NoPlugin => {
+            "Name a backend that this NIXL has (--backend), or use an image whose NIXL has the plugin, or point \
+             NIXL_PLUGIN_DIR at it."
+        }
+        What::LocalBackend => {
+            "Name the backend that moves KV between workers: UCX, or LIBFABRIC on EFA (--backend). What reaches files or \
+             storage needs no transfer between two workers."
         }
         What::HostMemory => {
             "Raise the memory limit of the container, or run the transfer while the worker is idle."
@@ -92,11 +128,13 @@ pub(super) fn fix_of_failure(what: What) -> &'static str {
             "Run it again; if it repeats, look at the API server, the kubelet and the network between them."
         }
         What::Flood => {
-            "Find out what in the image writes to standard output when Python starts (sitecustomize, a wrapper)."
+            "Find out what in the image writes so much when Python or NIXL starts (sitecustomize, a wrapper, a log level), and \
+             silence it."
         }
         What::Nonsense => "Do not trust this container: something else than the probe answers.",
         What::Refused => {
-            "Grant get and create on pods/exec, and check that the container is running."
+            "Mend what the detail names; a command in a pod needs a running container, and get and create on pods/exec \
+             (docs/rbac.yaml)."
         }
         What::AgentError => "Read the last lines of its log, and report it with them.",
     }

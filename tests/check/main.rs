@@ -7,6 +7,8 @@
 #[expect(dead_code, reason = "only a part of the fake cluster is needed here")]
 #[path = "../fake/mod.rs"]
 mod fake;
+#[path = "../support/python.rs"]
+mod python;
 #[path = "../support/root.rs"]
 mod root;
 #[expect(dead_code, reason = "only a part of it is needed here")]

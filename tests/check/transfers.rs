@@ -146,6 +146,40 @@ async fn a_worker_without_its_device_is_the_cause_and_its_transfers_stand_beneat
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_transfer_that_could_not_be_made_leads_and_is_no_pass() {
+    if !has_python() {
+        return;
+    }
+    let (fake, _trees) = fleet("invented-rc-mlx5", |pod, _| {
+        pod.env("NIXL_STANDIN_FAULT", "import")
+    })
+    .await;
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("r.tar.zst");
+    let path = path.to_str().unwrap();
+    let mut saved = ARGS.to_vec();
+    saved.extend(["--save", path]);
+    let live = on(&fake, &saved).await;
+    let replayed = run(&["--from", path]).await;
+    let report = live.report();
+    let verdict = report["verdict"].as_str().unwrap();
+    let lead = "2 of 4 transfers could not be made, the first (decode-1 -> prefill-0) because of this: NIXL cannot be \
+                imported on decode-1 (initiator)";
+    assert!(verdict.starts_with(lead), "{verdict}");
+    assert!(
+        verdict.contains("; disaggregated serving with g is not proven"),
+        "{verdict}"
+    );
+    let next = report["next"].as_str().unwrap();
+    assert!(
+        next.starts_with("apply the fix of the transfer, then `"),
+        "{next}"
+    );
+    assert_eq!((live.code, replayed.code), (Some(4), Some(4)));
+    assert_eq!(live.stdout, replayed.stdout);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_recording_holds_the_transfers_and_gives_the_same_report() {
     if !has_python() {
         return;

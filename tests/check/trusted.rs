@@ -64,6 +64,7 @@ fn pair(initiator: &str, target: &str) -> PairFacts {
         detail: "moved".to_owned(),
         fix: None,
         proven: true,
+        unproven: vec![],
         wrong_bytes: false,
         reason: None,
         lane: "the lane that is meant".to_owned(),

@@ -55,6 +55,7 @@ pub fn pair(initiator: &str, target: &str, status: Status, gbytes: f64) -> PairR
         target: target.to_owned(),
         status,
         proven,
+        unproven: vec![],
         lane: if proven {
             "rc_mlx5/mlx5_0:1 zero-copy".to_owned()
         } else {

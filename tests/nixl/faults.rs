@@ -31,10 +31,11 @@ async fn an_image_without_python() {
     };
     let (status, detail) = run.transfer("d", "p");
     assert_eq!(status, "skipped", "{detail}");
-    assert!(
-        detail.contains("python3") && detail.contains("d (initiator)"),
-        "{detail}"
+    assert_eq!(
+        detail,
+        "No Python interpreter on d (initiator): no python3, no /opt/dynamo/venv/bin/python3.12"
     );
+    assert_not_shown(&run, "could not be made: No Python interpreter on d");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -44,7 +45,11 @@ async fn an_interpreter_without_nixl() {
     };
     let (status, detail) = run.transfer("d", "p");
     assert_eq!(status, "skipped", "{detail}");
-    assert!(detail.contains("no stand-in today"), "{detail}");
+    assert_eq!(
+        detail,
+        "NIXL cannot be imported on d (initiator): python3: nixl._api: ImportError: no stand-in today"
+    );
+    assert_not_shown(&run, "could not be made: NIXL cannot be imported on d");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -70,5 +75,75 @@ async fn a_connection_that_is_lost_midway() {
         detail.contains("lost") || detail.contains("connection"),
         "{detail}"
     );
+    run.assert_trust("unproven");
+    assert_not_shown(
+        &run,
+        "came to no answer: The connection to the container was lost on d",
+    );
+}
+
+/// What was asked for and is not there ends in no 0, and the verdict begins with it.
+fn assert_not_shown(run: &Run, words: &str) {
+    assert_eq!(run.code, Some(4), "{}", run.stderr);
+    let report = run.report();
+    let verdict = report["verdict"].as_str().unwrap();
+    let lead = format!("The transfer d -> p {words}");
+    assert!(verdict.starts_with(&lead), "{verdict}");
+    assert!(verdict.contains("; the KV path is not proven"), "{verdict}");
+    let next = report["next"].as_str().unwrap();
+    assert_eq!(
+        next,
+        "apply the fix above, then `dynamo-interconnect-check nixl --transfer --pod d --peer p --quick` again"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backend_that_nobody_uses_is_asked_for_in_vain() {
+    if !has_python() {
+        return;
+    }
+    let trees = [tree(&[]), tree(&[])];
+    let fake = two(
+        pod("p", "prefill", trees[0].path(), "invented-rc-mlx5"),
+        pod("d", "decode", trees[1].path(), "invented-rc-mlx5"),
+    )
+    .await;
+    let run = transfer(&fake, &["--pod", "d", "--peer", "p", "--backend", "NOPE"]).await;
+    assert_eq!(run.code, Some(4));
+    let (status, detail) = run.transfer("d", "p");
+    assert_eq!(status, "skipped");
+    let words = "has no backend NOPE: its plugins are LIBFABRIC, POSIX, UCX";
+    assert!(detail.contains(words), "{detail}");
+    let args = [
+        "--pod",
+        "d",
+        "--peer",
+        "p",
+        "--backend",
+        "NOPE",
+        "-o",
+        "text",
+    ];
+    let text = transfer(&fake, &args).await.stdout;
+    let section = text
+        .split("\n\n")
+        .find(|s| s.starts_with("Asked for and not shown\n"));
+    let section = section.unwrap_or_else(|| panic!("{text}"));
+    for part in [
+        " -  skipped  kv-transfer  d -> p  [XFER001]\n",
+        " has no backend NOPE: its plugins are LIBFABRIC, POSIX, UCX\n",
+        "    fix: Name a backend that this NIXL has (--backend)",
+    ] {
+        assert!(section.contains(part), "{part}: {section}");
+    }
+    // Over RDMA, and not with what the worker uses.
+    let run = transfer(
+        &fake,
+        &["--pod", "d", "--peer", "p", "--backend", "libfabric"],
+    )
+    .await;
+    let pair = &run.report()["pairs"]["made"][0];
+    assert_eq!(pair["proven"], false, "{pair}");
+    assert_eq!(pair["unproven"][0]["kind"], "other-backend", "{pair}");
     run.assert_trust("unproven");
 }

@@ -60,11 +60,15 @@ fn assert_partial(run: &Run, words: &str) {
     );
     assert!(detail.contains(words), "{detail}");
     run.assert_trust("unproven");
+    let report = run.report();
+    let notes = report["notes"].to_string();
     assert!(
-        run.report()["notes"]
-            .to_string()
-            .contains("this is what was seen until then")
+        notes.contains("this is what was seen until then"),
+        "{notes}"
     );
+    let verdict = report["verdict"].as_str().unwrap();
+    let lead = "The transfer d-1 -> p could not be made: The transfer was cut short on ";
+    assert!(verdict.starts_with(lead), "{verdict}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -104,7 +108,7 @@ async fn the_deadline_bounds_the_transfers_too() {
     let run = on(&fake, &args).await;
     assert!(run.took < Duration::from_secs(60), "{:?}", run.took);
     assert_partial(&run, "the time of the whole run was over");
-    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    assert_eq!(run.code, Some(4), "{}", run.stderr);
     let roots: Vec<_> = trees.iter().map(TempDir::path).collect();
     assert_clean(&fake, &roots).await;
 }

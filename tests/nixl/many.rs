@@ -71,19 +71,6 @@ async fn a_sample_is_called_one_and_proves_no_more_than_itself() {
     assert_clean(&fake, &roots).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_selector_that_matches_nothing_is_an_error() {
-    let (fake, ..) = four(false).await;
-    let run = transfer(&fake, &["--pods", "prefill=role=prefill,decode=role=none"]).await;
-    assert_eq!(run.code, Some(4), "{}", run.stderr);
-    assert!(
-        run.stdout.contains("matches this selector"),
-        "{}",
-        run.stdout
-    );
-    assert!(run.pairs().is_empty());
-}
-
 /// A StatefulSet of each role gives the same names in both namespaces.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_roles_may_be_in_different_namespaces() {

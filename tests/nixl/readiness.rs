@@ -56,6 +56,80 @@ async fn what_is_there_is_told_and_what_is_missing_fails() {
     assert_eq!(fake.writes(), []);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn the_default_text_says_what_is_there_and_equal_containers_are_one_line() {
+    let trees = [tree(&[]), tree(&[]), tree(&[])];
+    let mut builder = FakeCluster::builder();
+    for (name, tree) in ["a", "b", "c"].iter().zip(&trees) {
+        builder = builder.with(pod(name, "decode", tree.path(), "invented-rc-mlx5"));
+    }
+    let part = format!("{}/nixl_cu12.libs/nixl", crate::SITE);
+    std::fs::remove_dir_all(trees[2].path().join(part)).unwrap();
+    let fake = builder.start().await;
+    let run = on(&fake, &["-l", "role=decode", "-o", "text"]).await;
+    let section = run.stdout.split("\n\n").find(|s| s.starts_with("NIXL\n"));
+    assert_eq!(
+        section.unwrap(),
+        "NIXL\n  \
+           ok  a (decode), b (decode): NIXL 1.3.0 (nixl_cu12) for python3.12 of /opt/dynamo/venv; UCX 1.21 of\n      \
+               its own nixl_cu12.libs (verbs, CUDA); plugins UCX; backend not named (UCX is the default)\n  \
+           skipped  c (decode): NIXL 1.3.0 (nixl_cu12) for python3.12 of /opt/dynamo/venv; its plugins are in\n      \
+               none of the usual directories, so whether it has UCX, NIXL's default, is not known"
+    );
+    let next =
+        "Next: `dynamo-interconnect-check nixl --transfer --pods prefill=SELECTOR,decode=SELECTOR`";
+    assert!(run.stdout.contains(next), "{}", run.stdout);
+}
+
+/// Ends that are no two ends: nothing is moved, and the verdict begins with why.
+#[tokio::test(flavor = "multi_thread")]
+async fn ends_that_are_not_there_or_are_one() {
+    let trees = [tree(&[]), tree(&[])];
+    let fake = FakeCluster::builder()
+        .with(pod("p", "prefill", trees[0].path(), "invented-rc-mlx5"))
+        .with(pod("d", "decode", trees[1].path(), "invented-rc-mlx5"))
+        .start()
+        .await;
+    for (args, words) in [
+        (
+            &["--pods", "prefill=role=prefill,decode=role=none"][..],
+            "no pod in namespace llm matches role=none (decode)",
+        ),
+        (
+            &["--pods", "prefill=other:role=prefill,decode=role=decode"],
+            "no pod in namespace other matches role=prefill (prefill)",
+        ),
+        (
+            &["--pods", "prefill=role,decode=role=decode"],
+            "llm/d is selected both as prefill and as decode",
+        ),
+        (
+            &["--pods", "prefill=role=decode,decode=role=decode"],
+            "llm/d is selected both as prefill and as decode",
+        ),
+        (
+            &["-l", "role", "--self"],
+            "--self takes one pod, and the selector matches 2 (d, p)",
+        ),
+    ] {
+        let mut all = vec!["--transfer", "--quick"];
+        all.extend(args);
+        let run = on(&fake, &all).await;
+        let report = run.report();
+        let verdict = report["verdict"].as_str().unwrap();
+        let lead = format!("No transfer was made: {words}; ");
+        assert!(verdict.starts_with(&lead), "{args:?}: {verdict}");
+        assert_eq!(run.code, Some(4), "{args:?}");
+        assert!(run.pairs().is_empty(), "{args:?}");
+    }
+    let run = on(&fake, &["--transfer", "--pod", "d", "--peer", "nobody"]).await;
+    let (status, detail) = run.transfer("d", "nobody");
+    assert_eq!(status, "skipped");
+    let words = "No command could be run on nobody (target): there is no such pod";
+    assert!(detail.starts_with(words), "{detail}");
+    assert_eq!(run.code, Some(4));
+}
+
 #[tokio::test]
 async fn a_command_line_that_means_nothing() {
     for args in [
@@ -65,6 +139,13 @@ async fn a_command_line_that_means_nothing() {
         &["--transfer", "--self", "--peer", "x"],
         &["--transfer", "--pods", "prefill=a"],
         &["--transfer", "--sample", "2"],
+        &["--transfer", "--pod", "x", "--peer", "x"],
+        &["--transfer", "--pod", "x", "--pod", "y", "--peer", "z"],
+        &["--transfer", "--pod", "x", "-l", "a=b", "--peer", "z"],
+        &["--transfer", "--pod", "x", "--pod", "y", "--self"],
+        &["--transfer", "--self", "--backend", ""],
+        &["--transfer", "--self", "--timeout", "0"],
+        &["--transfer", "--self", "--gpu", "-1"],
         &[
             "--transfer",
             "--pods",

@@ -2,21 +2,10 @@
 
 use crate::fake::kubelet::Exec;
 use crate::fake::pod::FakePod;
-use crate::{root, skip};
+pub use crate::python::has_python;
+use crate::root;
 use std::path::Path;
 use tempfile::TempDir;
-
-/// The stand-in needs an interpreter; without one it is said aloud.
-pub fn has_python() -> bool {
-    let ok = std::process::Command::new("python3")
-        .args(["-c", "import sys; sys.exit(sys.version_info < (3, 8))"])
-        .status()
-        .is_ok_and(|s| s.success());
-    if !ok {
-        skip::aloud("a stand-in transfer needs python3 from 3.8");
-    }
-    ok
-}
 
 pub const SITE: &str = "opt/dynamo/venv/lib/python3.12/site-packages";
 /// The port of the fixture.

@@ -2,7 +2,7 @@
 """Starts dynamo-interconnect-check with the arguments of the original script, and keeps its contract.
 
 JSON on standard output, always. Exit codes 0, 1 and 2 pass through; 3 (not trusted, although asked for) and 4 (something
-could not be read) become 1, with the reason under "launcher". Without the binary the JSON says how to get it.
+asked for could not be done) become 1, with the reason under "launcher". Without the binary the JSON says how to get it.
 
 The binary is looked for in the variable DYNAMO_INTERCONNECT_CHECK, then on PATH.
 """
@@ -22,7 +22,7 @@ GET_IT = (
 )
 REASONS = {
     3: "trust was required, and the deployment is not trusted",
-    4: "something could not be read: see errors",
+    4: "something that was asked for could not be done: see verdict and errors",
 }
 
 

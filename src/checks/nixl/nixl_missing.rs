@@ -59,6 +59,7 @@ fn run(container: &Container<'_>) -> Outcome {
         })
         .collect();
     let found: Vec<&Package> = found.into_iter().map(|(p, _)| p).collect();
+    let sites: Vec<&str> = found.iter().map(|p| p.site.as_str()).collect();
     if versions.len() > 1 {
         let all: Vec<String> = found
             .iter()
@@ -73,11 +74,16 @@ fn run(container: &Container<'_>) -> Outcome {
         let draft = Draft::warn(detail).headline("NIXL is here in several versions");
         return Ok(vec![draft.with(seen).fix(fix)]);
     }
-    with_backend(container, packages_in_words(&found), seen)
+    with_backend(container, packages_in_words(&found), &sites, seen)
 }
 
-/// NIXL is there: has it the backend?
-fn with_backend(container: &Container<'_>, nixl: String, mut seen: Vec<Evidence>) -> Outcome {
+/// NIXL is there, in these directories: has it the backend?
+fn with_backend(
+    container: &Container<'_>,
+    nixl: String,
+    sites: &[&str],
+    mut seen: Vec<Evidence>,
+) -> Outcome {
     let plugins = container.facts.software.nixl_plugins.get()?;
     let (selected, chosen, by) = selected(container);
     let wanted = selected.as_deref().unwrap_or("UCX");
@@ -111,8 +117,10 @@ fn with_backend(container: &Container<'_>, nixl: String, mut seen: Vec<Evidence>
         None => "backend not named (UCX is the default)".to_owned(),
     };
     let mut parts = vec![nixl];
-    parts.extend(libraries(container));
-    parts.push(format!("plugins {names}"));
+    parts.extend(libraries(container, sites));
+    parts.push(plugins_in_words(
+        &plugins.keys().map(String::as_str).collect::<Vec<_>>(),
+    ));
     parts.push(backend);
     parts.extend(side_channel(container));
     Ok(vec![Draft::ok(parts.join("; ")).with(seen)])
@@ -126,7 +134,7 @@ fn without_package(container: &Container<'_>) -> Outcome {
     if let Some(path) = plugins.values().next() {
         let directory = path.rsplit_once('/').map_or("", |(directory, _)| directory);
         let nixl = format!("NIXL without a Python package, with plugins in {directory}");
-        return with_backend(container, nixl, vec![plugins.evidence([directory])]);
+        return with_backend(container, nixl, &[], vec![plugins.evidence([directory])]);
     }
     if let Some(mapped) = software.mapped.known()
         && let Some(path) = mapped.iter().find(|path| path.contains("libnixl"))
@@ -211,13 +219,35 @@ fn file(package: &Package) -> String {
     )
 }
 
-/// UCX and libfabric that are loaded or would be.
-fn libraries(container: &Container<'_>) -> Vec<String> {
+/// UCX and libfabric that are loaded or would be. A UCX that lies in one of these directories came with NIXL.
+fn libraries(container: &Container<'_>, sites: &[&str]) -> Vec<String> {
     let software = &container.facts.software;
     let mut parts = Vec::new();
+    let bundled = |place: &str| {
+        let beside = |site: &&str| Some(place.strip_prefix(*site)?.strip_prefix('/')?.to_owned());
+        let own = sites.iter().find_map(beside);
+        own.map_or(place.to_owned(), |own| format!("its own {own}"))
+    };
     match (software.ucx_in_use(), software.ucx_version()) {
-        (Ok(place), Some(version)) => parts.push(format!("UCX {} of {place}", version.text)),
-        (Ok(place), None) => parts.push(format!("UCX of {place}, version not seen")),
+        (Ok(place), Some(version)) => parts.push(format!(
+            "UCX {} of {}{}",
+            version.text,
+            bundled(&place),
+            modules(container)
+        )),
+        (Ok(place), None) => parts.push(format!(
+            "UCX of {}, version not seen{}",
+            bundled(&place),
+            modules(container)
+        )),
+        (Err(_), _) if several(container) => {
+            let all = software.ucx.known().into_iter().flat_map(|ucx| ucx.keys());
+            let all: Vec<String> = all.map(|place| bundled(place)).collect();
+            parts.push(format!(
+                "UCX of {} (no worker shows which it loads)",
+                all.join(" or of ")
+            ));
+        }
         (Err(skip), _) => parts.push(format!("UCX not known ({})", skip.detail)),
     }
     let mapped = software.mapped.known();
@@ -227,6 +257,61 @@ fn libraries(container: &Container<'_>) -> Vec<String> {
     let tool = software.libfabric.known();
     parts.extend(tool.map(|version| format!("libfabric {} by fi_info", version.value)));
     parts
+}
+
+/// Backends that reach files and storage and no other worker: directories of
+/// <https://github.com/ai-dynamo/nixl/tree/1.5.1/src/plugins>
+const STORAGE: &[&str] = &[
+    "AZURE_BLOB",
+    "GDS",
+    "GDS_MT",
+    "GUSLI",
+    "HF3FS",
+    "INFINIA",
+    "OBJ",
+    "POSIX",
+];
+
+/// The plugins by name; of many for storage only how many there are, since none of them moves KV to another worker.
+fn plugins_in_words(names: &[&str]) -> String {
+    let (storage, between): (Vec<&str>, Vec<&str>) = names
+        .iter()
+        .copied()
+        .partition(|name| STORAGE.contains(name));
+    match storage.len() {
+        0..=2 => format!("plugins {}", names.join(", ")),
+        n if between.is_empty() => format!("{n} plugins for files and storage"),
+        n => format!(
+            "plugins {} and {n} for files and storage",
+            between.join(", ")
+        ),
+    }
+}
+
+/// Several installations of UCX, and no worker that has loaded one of them.
+fn several(container: &Container<'_>) -> bool {
+    let software = &container.facts.software;
+    let loaded = |path: &String| path.contains("/libucp");
+    let worker = software
+        .mapped
+        .known()
+        .is_some_and(|mapped| mapped.iter().any(loaded));
+    !worker && software.ucx.known().is_some_and(|ucx| ucx.len() > 1)
+}
+
+/// Whether the UCX has what moves KV fast: ` (verbs, CUDA)`.
+fn modules(container: &Container<'_>) -> String {
+    let Ok((modules, _)) = container.facts.software.ucx_modules() else {
+        return String::new();
+    };
+    if modules.is_empty() {
+        return String::new();
+    }
+    let has = |name: &str, words: &str| match modules.iter().any(|m| m.starts_with(name)) {
+        true => words.to_owned(),
+        false => format!("no {words}"),
+    };
+    format!(" ({}, {})", has("uct_ib", "verbs"), has("uct_cuda", "CUDA"))
 }
 
 /// The backend that an engine selects, and by what: its own variable, or the configuration of vLLM.
@@ -326,11 +411,48 @@ mod tests {
         assert_eq!(
             draft.detail,
             format!(
-                "NIXL 1.3.0 (nixl, nixl_cu12) for python3.12 of /opt/dynamo/venv; UCX 1.21 of {SITE}/nixl_cu12.libs; \
+                "NIXL 1.3.0 (nixl, nixl_cu12) for python3.12 of /opt/dynamo/venv; UCX 1.21 of its own nixl_cu12.libs; \
                  plugins POSIX, UCX; backend not named (UCX is the default); side channel \
                  10.0.0.7:(default)"
             )
         );
+    }
+
+    #[test]
+    fn many_plugins_are_summed_up_and_none_that_moves_kv_is_hidden() {
+        let said = |names: &[&str]| plugins_in_words(names);
+        assert_eq!(said(&["POSIX", "UCX"]), "plugins POSIX, UCX");
+        let all = ["AZURE_BLOB", "GDS", "LIBFABRIC", "NEW", "POSIX", "UCX"];
+        assert_eq!(
+            said(&all),
+            "plugins LIBFABRIC, NEW, UCX and 3 for files and storage"
+        );
+        assert_eq!(
+            said(&["GDS", "OBJ", "POSIX"]),
+            "3 plugins for files and storage"
+        );
+    }
+
+    #[test]
+    fn the_ucx_is_told_with_its_modules_and_where_there_are_two_both() {
+        let said = |libraries: &str| {
+            let answers = changed(&wheel(), &[(&ask::UCX_LIBRARIES, libraries)]);
+            outcome(run, &container("decode", &answers))
+                .unwrap()
+                .remove(0)
+                .detail
+        };
+        let own = format!("{SITE}/nixl_cu12.libs/libucp-1a.so.0\n");
+        let one = said(&format!(
+            "{own}{SITE}/nixl_cu12.libs/ucx/libuct_ib-3c.so.0\n"
+        ));
+        assert!(
+            one.contains("; UCX 1.21 of its own nixl_cu12.libs (verbs, no CUDA); "),
+            "{one}"
+        );
+        let two = said(&format!("{own}/usr/lib/x86_64-linux-gnu/libucp.so.0\n"));
+        let both = "; UCX of its own nixl_cu12.libs or of /usr/lib/x86_64-linux-gnu (no worker shows which it loads); ";
+        assert!(two.contains(both), "{two}");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 use crate::check;
 use crate::checks::declare::{Draft, Outcome};
+use crate::checks::words::first_clause;
 use crate::facts::pair::PairFacts;
 use crate::observed::Skip;
 use crate::report::{Evidence, EvidenceSource, KV_PATH, Status};
@@ -29,7 +30,13 @@ fn run(pair: &PairFacts) -> Outcome {
     if let (Status::Skipped, Some(reason)) = (pair.status, pair.reason) {
         let mut draft = Draft::skipped(Skip::new(reason, &pair.detail)).with(evidence(pair));
         draft.fix.clone_from(&pair.fix);
-        return Ok(vec![draft]);
+        // It was asked for, so the verdict says why there is no answer.
+        let whole = pair.detail.split("; ").next().unwrap_or_default();
+        let words = match whole.chars().count() {
+            ..=200 => whole.to_owned(),
+            _ => first_clause(whole),
+        };
+        return Ok(vec![draft.headline(words)]);
     }
     let mut detail = pair.detail.clone();
     if !pair.caveats.is_empty() {
@@ -39,12 +46,7 @@ fn run(pair: &PairFacts) -> Outcome {
     let mut draft = Draft::new(pair.status, detail).with(evidence(pair));
     draft.fix.clone_from(&pair.fix);
     if pair.status >= Status::Warn {
-        let clause = pair
-            .detail
-            .split([';', '.', ':'])
-            .next()
-            .unwrap_or_default();
-        draft = draft.headline(sanitise::line(clause, 120));
+        draft = draft.headline(first_clause(&pair.detail));
         if !pair.wrong_bytes {
             // An end that cannot use RDMA is why its transfers go elsewhere.
             draft = draft.follows(KV_PATH);
@@ -54,16 +56,23 @@ fn run(pair: &PairFacts) -> Outcome {
 }
 
 fn evidence(pair: &PairFacts) -> Option<Evidence> {
-    // The largest operations come last, and they decide.
+    /// Lines at most, and of these on single steps.
+    const MOST: [usize; 2] = [16, 6];
+    // The largest operations come last, and they decide; where it failed, what its ends complained of stands first.
+    let is_step = |line: &&String| pair.steps.contains(line);
+    let rest = || pair.evidence.iter().filter(|line| !is_step(line));
+    let failed = pair.evidence.first().is_some_and(|line| !is_step(&line));
+    let words = rest().take_while(|_| failed);
+    let steps = pair.steps.iter().rev().take(MOST[1]);
     let mut lines: Vec<&String> = Vec::new();
-    for line in pair.steps.iter().rev().chain(&pair.evidence) {
+    for line in words.chain(steps).chain(rest()) {
         if !lines.contains(&line) {
             lines.push(line);
         }
     }
     let excerpt = lines
         .into_iter()
-        .take(16)
+        .take(MOST[0])
         .map(|l| sanitise::line(l, 200))
         .collect::<Vec<_>>()
         .join("\n");
@@ -92,6 +101,7 @@ mod tests {
             detail: "Works, wrong lane: 64 MiB went over tcp/eth0".into(),
             fix: Some("request rdma/ib".into()),
             proven: status == Status::Ok,
+            unproven: vec![],
             wrong_bytes: false,
             reason,
             lane: "tcp/eth0".into(),

@@ -10,13 +10,13 @@ use crate::cluster::run::{Schedule, Stop};
 use crate::collect;
 use crate::collect::pods::Wanted;
 use crate::probe::pod_exec::ExecTarget;
-use crate::report::{InputError, Note};
+use crate::report::{InputError, Note, TRANSFER};
 use crate::snapshot::{Folded, Place};
 use crate::transfer::plan::{Pair, Plan};
 use crate::transfer::pod::Pod;
 use crate::transfer::rounds::{Outcome, Progress};
 use crate::transfer::{Halt, run_rounds};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -88,7 +88,7 @@ async fn transfers(arguments: &Arguments, end: Instant, stop: &Stop) -> Moved {
         };
         let (made, errors) = moved(&moves, &cluster, &mut snapshots, &sides).await;
         // That there is nobody to transfer with was said when nobody was found.
-        if collected.errors.is_empty() {
+        if !collected.errors.iter().any(|e| e.object == TRANSFER) {
             collected.errors.extend(errors);
         }
         made
@@ -142,7 +142,20 @@ async fn wanted(
                 wanted
             }
         };
-        if arguments.own {
+        if arguments.own && wanted.len() > 1 {
+            let names: Vec<&str> = wanted.iter().map(|w| w.name().1).collect();
+            errors.push(InputError {
+                object: TRANSFER.to_owned(),
+                message: crate::sanitise::line(
+                    &format!(
+                        "no transfer was made: --self takes one pod, and the selector matches {} ({}); name one with --pod",
+                        names.len(),
+                        crate::checks::words::listed(&names)
+                    ),
+                    1000,
+                ),
+            });
+        } else if arguments.own {
             sides = Sides {
                 targets: vec![0],
                 initiators: vec![0],
@@ -162,30 +175,34 @@ async fn wanted(
     };
     let catalogued = |name: &str| catalogue::find(name).is_some();
     let mut all = Vec::new();
-    for (role, side) in [
-        (prefill, &mut sides.targets),
-        (decode, &mut sides.initiators),
+    let mut known: BTreeMap<(String, String), usize> = BTreeMap::new();
+    for (word, role, side) in [
+        ("prefill", prefill, &mut sides.targets),
+        ("decode", decode, &mut sides.initiators),
     ] {
         let namespace = role.namespace.as_deref().unwrap_or(namespace);
-        let object = || crate::sanitise::line(&role.selector, 200);
+        let selector = crate::sanitise::line(&role.selector, 200);
+        let undone = |why: String| InputError {
+            object: TRANSFER.to_owned(),
+            message: format!("no transfer was made: {why}"),
+        };
         match by_selector(cluster, namespace, &role.selector, &catalogued).await {
-            Ok(found) if found.is_empty() => errors.push(InputError {
-                object: object(),
-                message: format!(
-                    "no pod in namespace {} matches this selector; check --pods and -n",
-                    crate::sanitise::line(namespace, 80)
-                ),
-            }),
+            Ok(found) if found.is_empty() => errors.push(undone(format!(
+                "no pod in namespace {} matches {selector} ({word}); check --pods and -n",
+                crate::sanitise::line(namespace, 80)
+            ))),
             Ok(found) => {
                 for pod in found {
-                    side.push(all.len());
-                    all.push(Wanted::Found(Box::new(pod)));
+                    // One that both selectors match is looked at once; the plan refuses it with its name.
+                    let name = (namespace.to_owned(), pod.name.clone());
+                    let at = *known.entry(name).or_insert(all.len());
+                    side.push(at);
+                    if at == all.len() {
+                        all.push(Wanted::Found(Box::new(pod)));
+                    }
                 }
             }
-            Err(error) => errors.push(InputError {
-                object: object(),
-                message: error.to_string(),
-            }),
+            Err(error) => errors.push(undone(format!("{selector} ({word}): {error}"))),
         }
     }
     (all, sides, errors)
@@ -231,11 +248,15 @@ pub(in crate::cli) async fn moved(
         }
     };
     let choice = moves.how.choice(moves.own);
-    if let ([target], [initiator]) = (sides.targets.as_slice(), sides.initiators.as_slice()) {
+    // One pod that both selectors match is no pair; the plan says so.
+    if let ([target], [initiator]) = (sides.targets.as_slice(), sides.initiators.as_slice())
+        && (moves.own || target != initiator)
+    {
         let (Some((a, x)), Some((b, y))) = (ends.get(*target), ends.get(*initiator)) else {
             return ((Vec::new(), 0), errors);
         };
         if !go_on() {
+            errors.extend(left_undone(0, 1, stop));
             return ((Vec::new(), 1), errors);
         }
         let (x, y) = (x.open(), y.open());
@@ -266,8 +287,8 @@ pub(in crate::cli) async fn moved(
         Ok(plan) => plan,
         Err(error) => {
             errors.push(InputError {
-                object: "transfer".to_owned(),
-                message: error.to_string(),
+                object: TRANSFER.to_owned(),
+                message: format!("no transfer was made: {error}"),
             });
             return ((Vec::new(), 0), errors);
         }
@@ -287,6 +308,7 @@ pub(in crate::cli) async fn moved(
     let progress = |p: Progress| bar.left(p.done, p.left);
     let results = run_rounds(&plan, parallel, go_on, transfer, progress).await;
     bar.finish();
+    errors.extend(left_undone(results.len(), plan.pairs(), stop));
     let mut facts = Vec::new();
     for (pair, outcome) in results {
         let (target, initiator) = (sides.targets[pair.prefill], sides.initiators[pair.decode]);
@@ -311,6 +333,24 @@ pub(in crate::cli) async fn moved(
         }
     }
     ((facts, plan.of), errors)
+}
+
+/// What is said where the time was over before all transfers that were asked for were made. Whoever asked for the end
+/// knows why.
+fn left_undone(made: usize, asked: usize, stop: &Stop) -> Option<InputError> {
+    let left = asked.saturating_sub(made);
+    let what = match (left, made) {
+        (0, _) => return None,
+        (_, 0) => "no transfer was made".to_owned(),
+        (left, _) => format!("{left} of {asked} transfers were not made"),
+    };
+    (!stop.is_asked()).then(|| InputError {
+        object: TRANSFER.to_owned(),
+        message: format!(
+            "{what}, because the time of the whole run (--deadline) was over; give it more seconds, make the transfers \
+             --quick, or take a sample of the pairs (--sample)"
+        ),
+    })
 }
 
 fn place(cluster: &Cluster, place: &Place) -> Pod {

@@ -231,6 +231,7 @@ fn not_proven(made: &[PairReport], lanes: &Lanes<'_>) -> Markup {
                     li {
                         span class={ "tag " (state.class()) } { (state.word()) } " "
                         (ends(group, made).join(", ")) ": " (text::carried(group))
+                        @if let Some(why) = text::not_proven(group) { "; " (why) }
                     }
                 }
             }

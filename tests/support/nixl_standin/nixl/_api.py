@@ -37,6 +37,13 @@ class nixlRemoteDisconnectError(Exception):
     pass
 
 
+class nixlInvalidParamError(Exception):
+    pass
+
+
+PLUGINS = ["UCX", "LIBFABRIC", "POSIX"]
+
+
 class nixl_agent_config:
     def __init__(self, enable_prog_thread=True, backends=("UCX",)):
         self.backends = backends
@@ -116,7 +123,9 @@ class nixl_agent:
         if FAULT == "create":
             say("[1.0] [h:1:0]  ucp_context.c:1770 UCX  ERROR no usable transports/devices (asked rc on network)")
             raise nixlBackendError("NIXL_ERR_BACKEND")
-        self.name, self.backends = name, {} if FAULT == "no-backend" else {b: 1 for b in config.backends}
+        # A plugin that is missing or does not load raises nothing.
+        there = [] if FAULT == "no-backend" else [b for b in config.backends if b in PLUGINS]
+        self.name, self.backends = name, {b: 1 for b in there}
         self.path = "\0nixl-standin-%s-%d" % (name, os.getpid())
         self.peer, self.printed = None, False
         server = socket.socket(socket.AF_UNIX)
@@ -146,9 +155,11 @@ class nixl_agent:
                 stream.flush()
 
     def get_plugin_list(self):
-        return ["UCX", "POSIX"]
+        return PLUGINS
 
     def get_agent_metadata(self):
+        if "POSIX" in self.backends:
+            raise nixlInvalidParamError("NIXL_ERR_INVALID_PARAM")
         return json.dumps({"name": self.name, "path": self.path}).encode()
 
     def register_memory(self, regions, seg):
