@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -30,6 +30,8 @@ pub struct Logged {
     pub path: String,
     /// Query, decoded.
     pub query: Vec<(String, String)>,
+    /// When it came in.
+    pub at: Instant,
 }
 
 /// Answers that replace the usual one for some requests.
@@ -292,6 +294,7 @@ async fn answer(State(world): State<Arc<World>>, request: Request) -> Response {
         method: request.method().to_string(),
         path: path.clone(),
         query: query.clone(),
+        at: Instant::now(),
     };
     world.log.lock().unwrap().push(logged);
     if let Some(token) = &world.described.token {
