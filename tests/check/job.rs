@@ -3,7 +3,7 @@
 use crate::fake::cluster::{FakeCluster, Logged};
 use crate::run;
 use crate::standin::has_python;
-use crate::transfers::fleet;
+use crate::transfers::{fleet, without_a_device};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -109,11 +109,7 @@ async fn the_job_fails_where_a_lane_is_wrong() {
     if !has_python() {
         return;
     }
-    let (fake, _trees) = fleet("ucx-1.23-pods", |pod, root| {
-        std::fs::remove_file(root.join("dev/infiniband/uverbs0")).unwrap();
-        pod.env("NIXL_STANDIN_PORT", "")
-    })
-    .await;
+    let (fake, _trees) = without_a_device().await;
     let run = job(&fake).await;
     assert_eq!(run.code, Some(1), "{}", run.stdout);
     assert!(run.stdout.starts_with("NOT TRUSTED\n"), "{}", run.stdout);

@@ -2,6 +2,7 @@
 
 use crate::fake::cluster::FakeCluster;
 use crate::fake::pod::FakePod;
+use crate::run::Run;
 use crate::standin::{has_python, pod, tree};
 use crate::{on, run};
 use serde_json::{Value, json};
@@ -71,6 +72,25 @@ pub async fn fleet(
 
 const ARGS: [&str; 3] = ["g", "--transfer", "--quick"];
 
+/// The same deployment, from the cluster and from the recording of that run.
+async fn live_and_replayed(fake: &FakeCluster) -> [Run; 2] {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("r.tar.zst");
+    let path = path.to_str().unwrap();
+    let mut saved = ARGS.to_vec();
+    saved.extend(["--save", path]);
+    [on(fake, &saved).await, run(&["--from", path]).await]
+}
+
+/// One of its workers has no device node, so its bytes go over TCP.
+pub async fn without_a_device() -> (FakeCluster, Vec<TempDir>) {
+    fleet("ucx-1.23-pods", |pod, root| {
+        std::fs::remove_file(root.join("dev/infiniband/uverbs0")).unwrap();
+        pod.env("NIXL_STANDIN_PORT", "")
+    })
+    .await
+}
+
 fn pairs(report: &Value) -> Vec<(String, bool)> {
     let made = report["pairs"]["made"].as_array().unwrap();
     let name = |p: &Value, key: &str| p[key].as_str().unwrap().to_owned();
@@ -121,11 +141,7 @@ async fn a_worker_without_its_device_is_the_cause_and_its_transfers_stand_beneat
     if !has_python() {
         return;
     }
-    let (fake, _trees) = fleet("ucx-1.23-pods", |pod, root| {
-        std::fs::remove_file(root.join("dev/infiniband/uverbs0")).unwrap();
-        pod.env("NIXL_STANDIN_PORT", "")
-    })
-    .await;
+    let (fake, _trees) = without_a_device().await;
     let run = on(&fake, &ARGS).await;
     let report = run.report();
     assert_eq!(report["trust"], "untrusted", "{}", run.stdout);
@@ -154,13 +170,7 @@ async fn a_transfer_that_could_not_be_made_leads_and_is_no_pass() {
         pod.env("NIXL_STANDIN_FAULT", "import")
     })
     .await;
-    let dir = TempDir::new().unwrap();
-    let path = dir.path().join("r.tar.zst");
-    let path = path.to_str().unwrap();
-    let mut saved = ARGS.to_vec();
-    saved.extend(["--save", path]);
-    let live = on(&fake, &saved).await;
-    let replayed = run(&["--from", path]).await;
+    let [live, replayed] = live_and_replayed(&fake).await;
     let report = live.report();
     let verdict = report["verdict"].as_str().unwrap();
     let lead = "2 of 4 transfers could not be made, the first (decode-1 -> prefill-0) because of this: NIXL cannot be \
@@ -185,13 +195,7 @@ async fn a_recording_holds_the_transfers_and_gives_the_same_report() {
         return;
     }
     let (fake, _trees) = fleet("invented-rc-mlx5", |pod, _| pod).await;
-    let dir = TempDir::new().unwrap();
-    let path = dir.path().join("r.tar.zst");
-    let path = path.to_str().unwrap();
-    let mut saved = ARGS.to_vec();
-    saved.extend(["--save", path]);
-    let live = on(&fake, &saved).await;
-    let replayed = run(&["--from", path]).await;
+    let [live, replayed] = live_and_replayed(&fake).await;
     assert_eq!(live.report()["trust"], "trusted", "{}", live.stdout);
     assert_eq!(live.stdout, replayed.stdout);
 }

@@ -1,6 +1,6 @@
 //! The GitHub Action, step by step as a runner would run it, with its downloads in a directory; and the hooks of pre-commit.
 
-use crate::release::{VERSION, package, release};
+use crate::release::{VERSION, package, release, says_its_version};
 use crate::{BINARY, file, has, stderr, stdout};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -111,14 +111,7 @@ fn the_action_installs_a_release_that_is_what_it_says() {
         format!("attestation verify {} --repo owner/name\n", here())
     );
     let bin = PathBuf::from(runner.read("path").trim_end());
-    let said = Command::new(bin.join("dynamo-interconnect-check"))
-        .arg("--version")
-        .output()
-        .unwrap();
-    assert_eq!(
-        stdout(&said),
-        format!("dynamo-interconnect-check {VERSION}\n")
-    );
+    says_its_version(&bin);
 }
 
 /// Whatever is not as it should be, nothing gets onto the PATH.

@@ -60,6 +60,18 @@ fn manifest(sums: &Path) -> Output {
         .unwrap()
 }
 
+/// The program in this directory runs.
+pub fn says_its_version(dir: &Path) {
+    let said = Command::new(dir.join("dynamo-interconnect-check"))
+        .arg("--version")
+        .output()
+        .unwrap();
+    assert_eq!(
+        stdout(&said),
+        format!("dynamo-interconnect-check {VERSION}\n")
+    );
+}
+
 fn unpacked(archive: &Path) -> TempDir {
     let dir = TempDir::new().unwrap();
     let tar = Command::new("tar")
@@ -91,14 +103,7 @@ fn a_package_holds_what_an_installation_needs() {
         let length = std::fs::metadata(tree.path().join(name)).map(|m| m.len());
         assert!(length.is_ok_and(|n| n > 0), "{name}");
     }
-    let said = Command::new(tree.path().join("dynamo-interconnect-check"))
-        .arg("--version")
-        .output()
-        .unwrap();
-    assert_eq!(
-        stdout(&said),
-        format!("dynamo-interconnect-check {VERSION}\n")
-    );
+    says_its_version(tree.path());
     // Who builds the same again gets the same bytes.
     let again = pack(&dist.path().join("program"), PLATFORMS[0].1, dist.path());
     assert!(again.status.success(), "{}", stderr(&again));
