@@ -67,18 +67,44 @@ pub(crate) fn of_value(variable: &str, shown: &str, reason: &str) -> String {
     }
 }
 
-/// The first clause of a sentence, of at most 120 characters.
+/// The first clause of a sentence, of at most 120 characters. What stands in brackets or quotes does not end it.
 pub(crate) fn first_clause(detail: &str) -> String {
-    let end = [": ", "; ", ", so ", ", and "]
-        .iter()
-        .filter_map(|mark| detail.find(mark))
-        .min();
+    let mut open = 0usize;
+    let mut quoted = false;
+    let end = detail.char_indices().find_map(|(at, c)| {
+        match c {
+            '"' => quoted = !quoted,
+            '(' | '[' => open += 1,
+            ')' | ']' => open = open.saturating_sub(1),
+            _ => {}
+        }
+        let ends = |mark: &&str| detail[at..].starts_with(*mark);
+        let is_end = [": ", "; ", ", so ", ", and "].iter().any(ends);
+        (is_end && open == 0 && !quoted).then_some(at)
+    });
     crate::sanitise::line(&detail[..end.unwrap_or(detail.len())], 120)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_stands_in_brackets_or_quotes_ends_no_clause() {
+        for (sentence, clause) in [
+            (
+                "nothing carries data (unknown: \"x\"), so it stops",
+                "nothing carries data (unknown: \"x\")",
+            ),
+            ("it says \"a: b; c\"; and more", "it says \"a: b; c\""),
+            ("[a, so b] is; not", "[a, so b] is"),
+            ("never closed (a: b", "never closed (a: b"),
+            ("plain: rest", "plain"),
+            ("whole", "whole"),
+        ] {
+            assert_eq!(first_clause(sentence), clause);
+        }
+    }
 
     #[test]
     fn one_is_no_plural_and_no_range() {
