@@ -335,7 +335,7 @@ pub mod pods {
         let places: Vec<Place> = wanted.iter().map(Wanted::place).collect();
         let shared = Arc::new(Shared {
             cluster: Cluster {
-                deadline: cluster.deadline.min(each),
+                patience: cluster.patience.at_most(each),
                 ..cluster.clone()
             },
             script: script(each),

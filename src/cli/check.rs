@@ -221,13 +221,14 @@ mod live {
             let targets = &self.targets;
             let began = Instant::now();
             let all = Duration::from_secs(targets.deadline);
+            let end = began + all;
             let left = || {
                 all.saturating_sub(began.elapsed())
                     .max(crate::cli::node::LEAST)
             };
             let mut collected = Collected::default();
             let cluster = tokio::select! {
-                connected = targets.connect(left()) => match connected {
+                connected = targets.connect(end) => match connected {
                     Ok(cluster) => cluster,
                     Err(message) => {
                         return recording_of(Collected::error("Kubernetes API".to_owned(), message));
@@ -292,7 +293,6 @@ mod live {
                 }
             }
             if self.transfer && !stop.is_asked() {
-                let end = began + all;
                 self.prove(&cluster, &mut record, &mut collected, end, stop)
                     .await;
                 if stop.is_asked() {

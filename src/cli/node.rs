@@ -312,7 +312,7 @@ impl TargetArguments {
         let end = Instant::now() + Duration::from_secs(self.deadline);
         let left = || end.saturating_duration_since(Instant::now()).max(LEAST);
         let cluster = tokio::select! {
-            connected = self.connect(left()) => match connected {
+            connected = self.connect(end) => match connected {
                 Ok(cluster) => cluster,
                 Err(message) => return Collected::error("Kubernetes API".to_owned(), message),
             },
@@ -359,14 +359,16 @@ impl TargetArguments {
         collected
     }
 
-    /// Connects within this time.
-    pub(super) async fn connect(&self, left: Duration) -> Result<connect::Cluster, String> {
+    /// Connects; neither this nor any later call goes on after `end`.
+    pub(super) async fn connect(&self, end: Instant) -> Result<connect::Cluster, String> {
         let usual = connect::Options::default();
+        let left = end.saturating_duration_since(Instant::now()).max(LEAST);
         let options = connect::Options {
             kubeconfig: self.kubeconfig.clone(),
             context: self.context.clone(),
             // A plugin may take this long, and the first answer of the API server again.
             deadline: usual.deadline.min(left / 2),
+            until: Some(end.into()),
             interactive: std::io::stdin().is_terminal(),
         };
         connect::connect(&options, &Surroundings::of_process())

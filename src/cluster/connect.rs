@@ -1,10 +1,12 @@
 //! From a kubeconfig or a pod's service account to a client that has spoken to its API server once.
 
-use super::call::{CallError, Cause, call, credential_fault, said};
+use super::call::{CallError, Cause, LARGEST, Patience, call, credential_fault, said, seconds};
 use super::kubeconfig::{self, KubeconfigFault, Source, Surroundings};
+use http::Response;
+use http_body_util::Limited;
 use hyper_util::client::legacy::{self, connect::HttpConnector};
 use hyper_util::rt::TokioExecutor;
-use kube::client::{AuthError, ConfigExt, RustlsTlsError};
+use kube::client::{AuthError, ClientBuilder, ConfigExt, RustlsTlsError};
 use kube::config::{
     ExecConfig, ExecInteractiveMode, KubeConfigOptions, KubeconfigError, LoadDataError,
 };
@@ -13,6 +15,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
+use tower::util::MapResponseLayer;
 use tower::{BoxError, ServiceBuilder};
 
 /// What the user chose.
@@ -24,6 +28,8 @@ pub struct Options {
     pub context: Option<String>,
     /// For a credential plugin, and again for the first answer of the API server.
     pub deadline: Duration,
+    /// The end of the whole run, for this and every later call.
+    pub until: Option<Instant>,
     /// A person sits at the terminal, so a credential plugin may ask questions there.
     pub interactive: bool,
 }
@@ -34,6 +40,7 @@ impl Default for Options {
             kubeconfig: None,
             context: None,
             deadline: Duration::from_secs(15),
+            until: None,
             interactive: false,
         }
     }
@@ -50,8 +57,8 @@ pub struct Cluster {
     pub context: Option<String>,
     /// Version of the API server (`v1.33.2`); None where it is not told to us.
     pub version: Option<String>,
-    /// For each plain call.
-    pub deadline: Duration,
+    /// For every plain call.
+    pub patience: Patience,
 }
 
 /// Why there is no connection.
@@ -100,7 +107,7 @@ pub enum ConnectError {
     },
     /// The credential plugin did not end.
     #[error(
-        "the credential plugin {command} gave no answer within {} s; run it by hand, it may be waiting for a login", .after.as_secs_f32()
+        "the credential plugin {command} gave no answer within {} s; run it by hand, it may be waiting for a login", seconds(*.after)
     )]
     PluginHangs {
         /// The plugin as the kubeconfig names it.
@@ -138,8 +145,12 @@ pub async fn connect(options: &Options, around: &Surroundings) -> Result<Cluster
     let server = config.cluster_url.to_string();
     let namespace = config.default_namespace.clone();
     let client = build(config, context.as_deref(), options.deadline).await?;
+    let patience = Patience {
+        each: options.deadline,
+        until: options.until,
+    };
     let doing = format!("talk to the API server at {}", said(&server));
-    let version = match call(&doing, options.deadline, || client.apiserver_version()).await {
+    let version = match call(&doing, patience, || client.apiserver_version()).await {
         Ok(info) => Some(said(&info.git_version)),
         // The credentials were read and the server is there: that is all this question is for.
         Err(CallError { cause, .. }) if tells_no_version(&cause) => None,
@@ -150,7 +161,7 @@ pub async fn connect(options: &Options, around: &Surroundings) -> Result<Cluster
         namespace,
         context,
         version,
-        deadline: options.deadline,
+        patience,
     })
 }
 
@@ -283,10 +294,12 @@ async fn build(
     })
 }
 
-/// kube's own stack, with TCP_NODELAY; through a proxy, kube's own stack as it is.
+/// kube's own stack, with TCP_NODELAY; through a proxy, kube's own stack as it is. Neither takes more of an answer than
+/// [`LARGEST`].
 fn client(config: Config) -> kube::Result<Client> {
     if config.proxy_url.is_some() {
-        return Client::try_from(config);
+        let builder = ClientBuilder::try_from(config)?;
+        return Ok(builder.with_layer(&MapResponseLayer::new(limited)).build());
     }
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
@@ -294,12 +307,17 @@ fn client(config: Config) -> kube::Result<Client> {
     tcp.set_connect_timeout(config.connect_timeout);
     let tls = config.rustls_https_connector_with_connector(tcp)?;
     let service = ServiceBuilder::new()
+        .map_response(limited)
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)
         .map_err(BoxError::from)
         .service(legacy::Client::builder(TokioExecutor::new()).build(tls));
     Ok(Client::new(service, config.default_namespace))
+}
+
+fn limited<B>(answer: Response<B>) -> Response<Limited<B>> {
+    answer.map(|body| Limited::new(body, LARGEST))
 }
 
 fn command(plugin: Option<&ExecConfig>) -> String {
