@@ -191,7 +191,8 @@ pub fn missing(namespace: &str, answers: &[(Need, Access)]) -> Option<String> {
         .collect();
     (!missing.is_empty()).then(|| {
         format!(
-            "this user may not, in namespace {namespace}: {}; grant it (docs/rbac.yaml)",
+            "this user may not, in namespace {}: {}; grant it (docs/rbac.yaml)",
+            said(namespace),
             missing.join(", ")
         )
     })

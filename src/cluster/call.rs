@@ -1,5 +1,6 @@
 //! One call to the API server: a deadline, a few polite retries, and typed reasons when it fails.
 
+use super::plugin::{PluginFault, harmless};
 use crate::report::SkipReason;
 use crate::sanitise;
 use http_body_util::LengthLimitError;
@@ -8,6 +9,7 @@ use kube::api::ListParams;
 use kube::client::AuthError;
 use rustls::{AlertDescription, CertificateError};
 use serde::de::DeserializeOwned;
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::error::Error as StdError;
 use std::fmt::Debug;
@@ -77,7 +79,7 @@ pub enum Cause {
     },
     /// Not sent: it would have changed the path of the request.
     #[error(
-        "{name:?} is not a name in Kubernetes (small letters, digits, - and .); check for a typo"
+        "\"{name}\" is not a name in Kubernetes (small letters, digits, - and .); check for a typo"
     )]
     BadName {
         /// As given.
@@ -137,7 +139,8 @@ impl Cause {
                 SkipReason::Denied
             }
             Self::NotFound | Self::BadName { .. } => SkipReason::NotFound,
-            Self::Deadline { .. } | Self::RunDeadline => SkipReason::Timeout,
+            Self::Deadline { .. } => SkipReason::Timeout,
+            Self::RunDeadline => SkipReason::RunDeadline,
             Self::Unparsable { .. } | Self::TooLarge { .. } | Self::Endless { .. } => {
                 SkipReason::Unparsable
             }
@@ -380,6 +383,11 @@ impl From<&kube::Error> for Cause {
         if let Some(tls) = find::<rustls::Error>(error) {
             return Self::Tls(TlsFault::from(tls));
         }
+        if let Some(fault) = find::<PluginFault>(error) {
+            return Self::Credentials {
+                said: fault.to_string(),
+            };
+        }
         if let Some(auth) = find::<AuthError>(error) {
             return Self::Credentials {
                 said: credential_fault(auth),
@@ -439,20 +447,45 @@ pub(crate) fn credential_fault(error: &AuthError) -> String {
         AuthError::AuthExecRun { out, .. } => {
             let stderr = String::from_utf8_lossy(&out.stderr);
             let last = stderr.lines().rev().find(|l| !l.trim().is_empty());
-            let last = last.map_or(String::new(), |l| format!(": {}", said(l.trim())));
+            let last = last.map_or(String::new(), |l| format!(": {}", harmless(l.trim())));
             format!("{}{last}", out.status)
         }
         AuthError::AuthExecParse(_) => "its output is not an ExecCredential".to_owned(),
         AuthError::ReadTokenFile(e, path) => {
-            format!("token file {}: {}", path.display(), e.kind())
+            let path = said(&path.to_string_lossy());
+            format!("token file {path}: {}", e.kind())
         }
         other => said(&other.to_string()),
     }
 }
 
-/// One line of foreign text, bounded.
+/// One line of foreign text, bounded. Of URLs neither user information nor query is shown: both may hold credentials.
 pub(crate) fn said(text: &str) -> String {
-    sanitise::line(text.trim(), SAID)
+    sanitise::line(&without_credentials(text.trim()), SAID)
+}
+
+/// Masks user information and queries of URLs, wherever they stand.
+fn without_credentials(text: &str) -> Cow<'_, str> {
+    const AFTER: [char; 8] = [' ', '"', '\'', '<', '>', ')', '\t', '\n'];
+    let mut parts = text.split("://");
+    let first = parts.next().unwrap_or_default();
+    if first.len() == text.len() {
+        return Cow::Borrowed(text);
+    }
+    let mut out = first.to_owned();
+    for part in parts {
+        let (url, rest) = part.split_at(part.find(AFTER).unwrap_or(part.len()));
+        let (url, query) = match url.split_once('?') {
+            Some((url, _)) => (url, "?***"),
+            None => (url, ""),
+        };
+        // Up to the last sign: a password may hold one that was not written as it should be.
+        let url = url
+            .rsplit_once('@')
+            .map_or(url.to_owned(), |(_, host)| format!("***@{host}"));
+        out.push_str(&format!("://{url}{query}{rest}"));
+    }
+    Cow::Owned(out)
 }
 
 /// Deeper than any real chain of errors; a cycle ends here.
@@ -544,6 +577,24 @@ mod tests {
         let wrapped = io::Error::other(io::Error::new(io::ErrorKind::InvalidData, tls));
         let error = kube::Error::Service(Box::new(wrapped));
         assert_eq!(Cause::from(&error), Cause::Tls(TlsFault::UnknownIssuer));
+    }
+
+    #[test]
+    fn credentials_in_urls_are_masked() {
+        for (text, shown) in [
+            (
+                "at http://admin:hunter2@127.0.0.1:1/k8s?access_token=t0p: refused",
+                "at http://***@127.0.0.1:1/k8s?***: refused",
+            ),
+            (
+                "proxy socks9://u:p@ss@h:1 and \"https://t0k@x\" no",
+                "proxy socks9://***@h:1 and \"https://***@x\" no",
+            ),
+            ("https://10.0.0.1:6443/a/b", "https://10.0.0.1:6443/a/b"),
+            ("ann@example.org?", "ann@example.org?"),
+        ] {
+            assert_eq!(said(text), shown.replace("?***: ", "?*** "));
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ pub mod deployment;
 mod job;
 pub mod kubeconfig;
 pub mod nodes;
+mod plugin;
 pub mod pods;
 pub mod project;
 pub mod run;

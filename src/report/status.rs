@@ -68,6 +68,10 @@ pub enum SkipReason {
     NoShell,
     /// No answer within the deadline.
     Timeout,
+    /// The deadline of the whole run came first.
+    RunDeadline,
+    /// The person who waited stopped the run first.
+    Interrupted,
     /// The connection broke before the answer was complete.
     ConnectionLost,
     /// There was an answer, and it could not be understood.
@@ -77,6 +81,11 @@ pub enum SkipReason {
 }
 
 impl SkipReason {
+    /// This tool stopped looking: that says nothing about what it looked at.
+    pub fn is_ours(self) -> bool {
+        matches!(self, Self::RunDeadline | Self::Interrupted)
+    }
+
     /// In plain words, for a sentence.
     pub fn words(self) -> &'static str {
         match self {
@@ -87,6 +96,8 @@ impl SkipReason {
             Self::Denied => "no permission",
             Self::NoShell => "no shell",
             Self::Timeout => "no answer in time",
+            Self::RunDeadline => "the time of the whole run was over",
+            Self::Interrupted => "the run was interrupted",
             Self::ConnectionLost => "connection lost",
             Self::Unparsable => "not understood",
             Self::Unresolved => "value or template not in the input",
@@ -103,6 +114,8 @@ impl SkipReason {
             Self::Denied => "denied",
             Self::NoShell => "no-shell",
             Self::Timeout => "timeout",
+            Self::RunDeadline => "run-deadline",
+            Self::Interrupted => "interrupted",
             Self::ConnectionLost => "connection-lost",
             Self::Unparsable => "unparsable",
             Self::Unresolved => "unresolved",
