@@ -79,7 +79,7 @@ impl End {
             | Self::NotRunning { .. }
             | Self::WrongContainer { .. } => SkipReason::NotFound,
             Self::Forbidden { .. } => SkipReason::Denied,
-            Self::Stopped => SkipReason::ConnectionLost,
+            Self::Stopped => SkipReason::Interrupted,
             Self::Call(cause) => cause.reason(),
         };
         Some(Skip::new(reason, format!("cannot exec in {at}: {self}")))

@@ -92,7 +92,7 @@ pub fn run_until(mut shell: Command, script: &str, deadline: Duration, stop: &At
         }
         Finish::Interrupted => {
             let detail = "it was not read before the run was interrupted";
-            Skip::new(SkipReason::ConnectionLost, detail)
+            Skip::new(SkipReason::Interrupted, detail)
         }
         Finish::Flood => {
             let detail = format!(
