@@ -22,6 +22,25 @@ fn no_pod(argument: clap::Arg) -> clap::Arg {
     argument.hide(true).value_parser(refused)
 }
 
+/// What is said of a cluster or of transfers means nothing to a recording.
+const LIVE: [&str; 15] = [
+    "selector",
+    "save",
+    "namespace",
+    "container",
+    "context",
+    "kubeconfig",
+    "parallel",
+    "timeout",
+    "deadline",
+    "sample",
+    "quick",
+    "memory",
+    "gpu",
+    "backend",
+    "nodes",
+];
+
 #[derive(Debug, Args)]
 #[command(mut_arg("pod", no_pod))]
 pub(super) struct Arguments {
@@ -64,7 +83,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "PATH")]
     save: Option<PathBuf>,
     /// Replay a recording instead of looking at a cluster.
-    #[arg(long, value_name = "PATH", conflicts_with_all = ["selector", "save"])]
+    #[arg(long, value_name = "PATH", conflicts_with_all = LIVE)]
     from: Option<PathBuf>,
     #[command(flatten)]
     report: ReportArguments,

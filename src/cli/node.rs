@@ -38,7 +38,7 @@ pub(super) struct Arguments {
 /// This machine has no namespace.
 pub(super) fn of_pods(argument: clap::Arg) -> clap::Arg {
     match argument.get_id().as_str() {
-        "namespace" | "container" | "context" => argument.requires("targets"),
+        "namespace" | "container" | "context" | "kubeconfig" => argument.requires("targets"),
         _ => argument,
     }
 }
@@ -66,7 +66,7 @@ pub(super) struct TargetArguments {
     #[arg(long, value_name = "FILE")]
     pub(super) kubeconfig: Option<PathBuf>,
     /// Containers at the same time.
-    #[arg(long, value_name = "N", default_value = "8")]
+    #[arg(long, value_name = "N", default_value = "8", value_parser = at_once)]
     pub(super) parallel: NonZeroUsize,
     /// Seconds for one container.
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = clap::value_parser!(u64).range(2..=3600))]
@@ -74,6 +74,12 @@ pub(super) struct TargetArguments {
     /// Seconds for the whole run.
     #[arg(long, value_name = "SECONDS", default_value = "600", value_parser = clap::value_parser!(u64).range(2..=86400))]
     pub(super) deadline: u64,
+}
+
+/// At most as many as a [`Schedule`] takes.
+fn at_once(text: &str) -> Result<NonZeroUsize, String> {
+    let number = text.parse().ok().filter(|n: &NonZeroUsize| n.get() <= 1024);
+    number.ok_or_else(|| "it must be a number from 1 to 1024".to_owned())
 }
 
 pub(super) fn name_and_file(text: &str) -> Result<(String, PathBuf), String> {
