@@ -457,6 +457,8 @@ fn from_json(json: &[u8], path: &Path) -> Result<Bundle, BundleError> {
     struct Format {
         format: u32,
     }
+    // An editor may have put a mark before it.
+    let json = json.strip_prefix(b"\xef\xbb\xbf").unwrap_or(json);
     let broken = |source| BundleError::Json {
         path: path.to_owned(),
         source,
@@ -678,6 +680,8 @@ mod tests {
             said(read(&never)),
             "read /0.json: it has format 0, which no version of this tool writes"
         );
+        let marked = [b"\xef\xbb\xbf".to_vec(), to_json(&small())].concat();
+        assert_eq!(read(&file("m.json", &marked)).unwrap(), small());
         let odd = file("o.json", b"{\"format\":1,\"\x1b[31m\":0}".as_slice());
         assert!(!said(read(&odd)).contains('\u{1b}'));
         let odd = said(read(&scratch.0.join("n\u{1b}[31m\u{202e}")));

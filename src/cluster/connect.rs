@@ -1,12 +1,13 @@
 //! From a kubeconfig or a pod's service account to a client that has spoken to its API server once.
 
 use super::call::{CallError, Cause, LARGEST, Patience, call, credential_fault, said, seconds};
+use super::flow::Mutual;
 use super::kubeconfig::{self, KubeconfigFault, Source, Surroundings};
 use super::plugin::{self, Login, PluginFault};
 use http::Response;
 use http_body_util::Limited;
 use hyper_util::client::legacy::{self, connect::HttpConnector};
-use hyper_util::rt::TokioExecutor;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use kube::client::{ClientBuilder, ConfigExt, RustlsTlsError};
 use kube::config::{
     ExecConfig, ExecInteractiveMode, KubeConfigOptions, KubeconfigError, LoadDataError,
@@ -15,13 +16,14 @@ use kube::{Client, Config};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tower::buffer::BufferLayer;
 use tower::filter::AsyncFilterLayer;
 use tower::util::{MapResponseLayer, option_layer};
-use tower::{BoxError, ServiceBuilder};
+use tower::{BoxError, ServiceBuilder, ServiceExt as _};
 
 /// What the user chose.
 #[derive(Debug, Clone)]
@@ -279,7 +281,10 @@ fn in_pod(options: &Options, around: &Surroundings) -> Result<Config, ConnectErr
         .into());
     }
     let config = Config::incluster().map_err(|e| ConnectError::NoServiceAccount {
-        why: said(&e.to_string()),
+        why: match std::env::var_os("KUBERNETES_SERVICE_PORT") {
+            None => "KUBERNETES_SERVICE_PORT is not set".to_owned(),
+            Some(_) => said(&e.to_string()),
+        },
     })?;
     Ok(prepared(config, options))
 }
@@ -414,6 +419,7 @@ fn client(config: Config, login: Option<Login>) -> kube::Result<Client> {
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
     tcp.set_connect_timeout(config.connect_timeout);
+    let tcp = tcp.map_response(|io: TokioIo<TcpStream>| TokioIo::new(Mutual::new(io.into_inner())));
     let tls = config.rustls_https_connector_with_connector(tcp)?;
     let service = ServiceBuilder::new()
         .map_response(limited)

@@ -5,6 +5,7 @@ pub mod access;
 pub mod call;
 pub mod connect;
 pub mod deployment;
+mod flow;
 #[cfg(test)]
 mod job;
 pub mod kubeconfig;

@@ -288,21 +288,25 @@ async fn what_the_tool_itself_cut_short_is_held_against_nobody() {
 
 #[tokio::test]
 async fn a_server_that_takes_its_time_for_every_answer_does_not_outlive_the_deadline() {
-    let (builder, _trees) = healthy("g").into(cluster());
-    let fake = builder
-        .slow(std::time::Duration::from_millis(1_400))
-        .start()
-        .await;
-    let run = on(&fake, &["--nodes", "--deadline", "3"]).await;
+    let exec = |pod: FakePod| pod.exec(Exec::Hang);
+    let (builder, _trees) = Fleet::new("g")
+        .worker("prefill", &[], exec)
+        .worker("decode", &[], exec)
+        .into(cluster());
+    let pause = std::time::Duration::from_millis(1_400);
+    let fake = builder.slow(pause).start().await;
+    let run = on(&fake, &["--nodes", "--deadline", "4"]).await;
+    // Three answers alone take longer.
     assert!(
-        run.took < std::time::Duration::from_secs(8),
+        run.took < std::time::Duration::from_secs(9),
         "{:?}",
         run.took
     );
-    let report = run.report();
-    assert_eq!(report["trust"], "unproven", "{}", run.stdout);
+    assert_eq!(run.report()["trust"], "unproven", "{}", run.stdout);
+    // On a busy machine the first answer may be too late already.
+    let over = ["the whole run was over", "no answer within"];
     assert!(
-        run.stdout.contains("the whole run was over"),
+        over.iter().any(|o| run.stdout.contains(o)),
         "{}",
         run.stdout
     );
@@ -421,4 +425,54 @@ async fn options_of_a_live_run_do_not_go_with_a_recording() {
     let run = crate::run::run(node).await;
     assert_eq!(run.code, Some(2));
     assert!(run.stderr.contains("--pod <POD>"), "{}", run.stderr);
+}
+
+#[tokio::test]
+async fn too_few_descriptors_or_a_full_disk_are_told_in_words() {
+    let (builder, _trees) = healthy("g").into(cluster());
+    let fake = builder.start().await;
+    let kubeconfig = fake.kubeconfig();
+    let binary = env!("CARGO_BIN_EXE_dynamo-interconnect-check");
+    let shell = async |script: String| {
+        let mut shell = tokio::process::Command::new("sh");
+        shell.arg("-c").arg(script).arg(binary);
+        shell.stdin(std::process::Stdio::null());
+        shell.output().await.unwrap()
+    };
+    for files in 5..=15 {
+        let script = format!(
+            "ulimit -n {files}; exec \"$0\" check g --kubeconfig '{}'",
+            kubeconfig.display()
+        );
+        let output = shell(script).await;
+        let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        assert!(!said.contains("panicked"), "{files}: {said}");
+        assert_eq!(output.status.code(), Some(4), "{files}: {said}");
+        assert!(said.contains("open files"), "{files}: {said}");
+    }
+    let output = shell("exec \"$0\" demo >/dev/full".to_owned()).await;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(4), "{said}");
+    assert!(
+        said.contains("cannot write to standard output: No space left"),
+        "{said}"
+    );
+}
+
+#[tokio::test]
+async fn a_file_of_choices_that_leads_nowhere_is_not_passed_over() {
+    let (builder, _trees) = healthy("g").into(cluster());
+    let fake = builder.start().await;
+    let dir = tempfile::TempDir::new().unwrap();
+    let link = dir.path().join(".dynamo-interconnect-check.toml");
+    std::os::unix::fs::symlink("nowhere", link).unwrap();
+    let mut command = crate::run::against(crate::run::command("check"), &fake.kubeconfig());
+    command.arg("g").current_dir(dir.path());
+    let run = crate::run::run(command).await;
+    assert_eq!(run.code, Some(4), "{}", run.stdout);
+    assert!(
+        run.errors().contains(".dynamo-interconnect-check.toml"),
+        "{}",
+        run.errors()
+    );
 }
