@@ -464,6 +464,16 @@ pub(crate) fn said(text: &str) -> String {
     sanitise::line(&without_credentials(text.trim()), SAID)
 }
 
+/// `host/..` or `host:port/..`: what follows is a path, and an `@` in it is none of user information. A password may hold
+/// any sign that was not written as it should be.
+fn ends_an_authority(before: &str) -> bool {
+    let authority = before.split_once('/').map(|(authority, _)| authority);
+    authority.is_some_and(|authority| {
+        let port = authority.rsplit_once(':').map_or("", |(_, port)| port);
+        !authority.contains('@') && port.bytes().all(|b| b.is_ascii_digit())
+    })
+}
+
 /// Masks user information and queries of URLs, wherever they stand.
 fn without_credentials(text: &str) -> Cow<'_, str> {
     const AFTER: [char; 8] = [' ', '"', '\'', '<', '>', ')', '\t', '\n'];
@@ -479,10 +489,10 @@ fn without_credentials(text: &str) -> Cow<'_, str> {
             Some((url, _)) => (url, "?***"),
             None => (url, ""),
         };
-        // Up to the last sign: a password may hold one that was not written as it should be.
-        let url = url
-            .rsplit_once('@')
-            .map_or(url.to_owned(), |(_, host)| format!("***@{host}"));
+        let url = match url.rsplit_once('@') {
+            Some((before, host)) if !ends_an_authority(before) => format!("***@{host}"),
+            _ => url.to_owned(),
+        };
         out.push_str(&format!("://{url}{query}{rest}"));
     }
     Cow::Owned(out)
@@ -591,6 +601,10 @@ mod tests {
                 "proxy socks9://***@h:1 and \"https://***@x\" no",
             ),
             ("https://10.0.0.1:6443/a/b", "https://10.0.0.1:6443/a/b"),
+            ("http://h:1/a@b", "http://h:1/a@b"),
+            ("http://h/a@b", "http://h/a@b"),
+            ("http://u:p/w@h/c", "http://***@h/c"),
+            ("http://u:p@h/a@b", "http://***@b"),
             ("ann@example.org?", "ann@example.org?"),
         ] {
             assert_eq!(said(text), shown.replace("?***: ", "?*** "));
