@@ -6,7 +6,7 @@
 
 use crate::report::InputError;
 use crate::sanitise;
-use crate::snapshot::{Answer, Bundle, Snapshot};
+use crate::snapshot::{Answer, Bundle, Deployment, Snapshot};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::fs::{self, File, OpenOptions};
@@ -41,7 +41,7 @@ const WINDOW_LOG: u32 = 27;
 #[derive(Debug, thiserror::Error)]
 pub enum BundleError {
     /// The file system said no.
-    #[error("{doing} {}: {source}", .path.display())]
+    #[error("{doing} {}: {source}", shown(.path))]
     Io {
         /// What was tried.
         doing: &'static str,
@@ -51,10 +51,10 @@ pub enum BundleError {
         source: io::Error,
     },
     /// Neither a directory nor a known kind of file.
-    #[error("save to {}: name a directory, or a file that ends in .tar.zst", .0.display())]
+    #[error("save to {}: name a directory, or a file that ends in .tar.zst", shown(.0))]
     Name(PathBuf),
     /// Something is there that is no recording, or that leads elsewhere.
-    #[error("save to {}: {why}", .path.display())]
+    #[error("save to {}: {why}", shown(.path))]
     Taken {
         /// The place.
         path: PathBuf,
@@ -62,19 +62,19 @@ pub enum BundleError {
         why: &'static str,
     },
     /// There is nothing to read in it.
-    #[error("read {}: there is no bundle.json in it", .0.display())]
+    #[error("read {}: there is no bundle.json in it", shown(.0))]
     NoBundle(PathBuf),
     /// Which one counts is not known.
-    #[error("read {}: there are several bundle.json in it", .0.display())]
+    #[error("read {}: there are several bundle.json in it", shown(.0))]
     Several(PathBuf),
     /// A recording without anything in it.
-    #[error("read {}: nothing is recorded in it", .0.display())]
+    #[error("read {}: nothing is recorded in it", shown(.0))]
     Empty(PathBuf),
     /// Neither a file nor a directory: reading it might never end.
-    #[error("read {}: it is neither a file nor a directory", .0.display())]
+    #[error("read {}: it is neither a file nor a directory", shown(.0))]
     Kind(PathBuf),
     /// Named as an archive, and none that can be unpacked.
-    #[error("read {}: not a recording of this tool (bundle.json in a .tar.zst): {source}", .path.display())]
+    #[error("read {}: not a recording of this tool (bundle.json in a .tar.zst): {}", shown(.path), sanitise::line(&.source.to_string(), 300))]
     Archive {
         /// The file.
         path: PathBuf,
@@ -82,7 +82,7 @@ pub enum BundleError {
         source: io::Error,
     },
     /// More than the limit.
-    #[error("read {}: it holds more than {limit} bytes; no recording of this tool does", .path.display())]
+    #[error("read {}: it holds more than {limit} bytes; no recording of this tool does", shown(.path))]
     TooLarge {
         /// The recording.
         path: PathBuf,
@@ -90,15 +90,23 @@ pub enum BundleError {
         limit: u64,
     },
     /// Not JSON, or not that of a recording.
-    #[error("read {}: not a recording of this tool: {source}", .path.display())]
+    #[error("read {}: not a recording of this tool: {}", shown(.path), sanitise::line(&.source.to_string(), 300))]
     Json {
         /// The recording.
         path: PathBuf,
         /// Where and why.
         source: serde_json::Error,
     },
+    /// A format that no version wrote.
+    #[error("read {}: it has format {found}, which no version of this tool writes", shown(.path))]
+    NoFormat {
+        /// The recording.
+        path: PathBuf,
+        /// Its format.
+        found: u32,
+    },
     /// Made by a newer version.
-    #[error("read {}: it has format {found}, and this version knows formats up to {FORMAT}; update the tool", .path.display())]
+    #[error("read {}: it has format {found}, and this version knows formats up to {FORMAT}; update the tool", shown(.path))]
     Newer {
         /// The recording.
         path: PathBuf,
@@ -226,6 +234,11 @@ impl Destination {
         }
         written
     }
+}
+
+/// A path as it is shown: a name may hold anything.
+fn shown(path: &Path) -> String {
+    sanitise::line(&path.display().to_string(), 500)
 }
 
 fn cannot(doing: &'static str, path: &Path, source: io::Error) -> BundleError {
@@ -373,8 +386,21 @@ fn safe(mut bundle: Bundle) -> Bundle {
         line(&mut note.object);
         line(&mut note.message);
     }
-    let transfers = bundle.deployment.iter_mut().flat_map(|d| &mut d.transfers);
-    for pair in transfers {
+    if let Some(deployment) = &mut bundle.deployment {
+        safe_deployment(deployment);
+    }
+    bundle
+}
+
+fn safe_deployment(deployment: &mut Deployment) {
+    let line = |text: &mut String| *text = sanitise::line(text, SHOWN);
+    line(&mut deployment.name);
+    deployment.namespace.iter_mut().for_each(line);
+    deployment.mixed.iter_mut().for_each(line);
+    for manifest in &mut deployment.manifests {
+        line(&mut manifest.path);
+    }
+    for pair in &mut deployment.transfers {
         let fixed = [
             &mut pair.initiator,
             &mut pair.target,
@@ -389,8 +415,8 @@ fn safe(mut bundle: Bundle) -> Bundle {
             .flatten()
             .chain(lists.into_iter().flatten())
             .for_each(line);
+        pair.doubt(deployment.namespace.as_deref());
     }
-    bundle
 }
 
 fn safe_snapshot(snapshot: &mut Snapshot) {
@@ -431,6 +457,8 @@ fn from_json(json: &[u8], path: &Path) -> Result<Bundle, BundleError> {
     struct Format {
         format: u32,
     }
+    // An editor may have put a mark before it.
+    let json = json.strip_prefix(b"\xef\xbb\xbf").unwrap_or(json);
     let broken = |source| BundleError::Json {
         path: path.to_owned(),
         source,
@@ -438,6 +466,12 @@ fn from_json(json: &[u8], path: &Path) -> Result<Bundle, BundleError> {
     let Format { format: found } = serde_json::from_slice(json).map_err(broken)?;
     if found > FORMAT {
         return Err(BundleError::Newer {
+            path: path.to_owned(),
+            found,
+        });
+    }
+    if found == 0 {
+        return Err(BundleError::NoFormat {
             path: path.to_owned(),
             found,
         });
@@ -645,6 +679,17 @@ mod tests {
             said(read(&scratch.0)),
             "read : there is no bundle.json in it"
         );
+        let never = file("0.json", br#"{"format":0,"snapshots":[]}"#);
+        assert_eq!(
+            said(read(&never)),
+            "read /0.json: it has format 0, which no version of this tool writes"
+        );
+        let marked = [b"\xef\xbb\xbf".to_vec(), to_json(&small())].concat();
+        assert_eq!(read(&file("m.json", &marked)).unwrap(), small());
+        let odd = file("o.json", b"{\"format\":1,\"\x1b[31m\":0}".as_slice());
+        assert!(!said(read(&odd)).contains('\u{1b}'));
+        let odd = said(read(&scratch.0.join("n\u{1b}[31m\u{202e}")));
+        assert!(!odd.contains(['\u{1b}', '\u{202e}']), "{odd}");
         let newer = file("n.json", br#"{"format":2,"other":[]}"#);
         assert_eq!(
             said(read(&newer)),

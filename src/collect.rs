@@ -284,8 +284,8 @@ pub mod pods {
 
     fn described(place: Place, pod: &Pod) -> Place {
         Place {
-            workload: pod.deployment().map(str::to_owned),
-            node: pod.node.clone(),
+            workload: pod.deployment().map(|name| sanitise::line(name, 253)),
+            node: pod.node.as_deref().map(|name| sanitise::line(name, 253)),
             role: pod.role().map(|role| role.word().to_owned()),
             ..place
         }
@@ -335,7 +335,7 @@ pub mod pods {
         let places: Vec<Place> = wanted.iter().map(Wanted::place).collect();
         let shared = Arc::new(Shared {
             cluster: Cluster {
-                deadline: cluster.deadline.min(each),
+                patience: cluster.patience.at_most(each),
                 ..cluster.clone()
             },
             script: script(each),
@@ -365,9 +365,9 @@ pub mod pods {
                         SkipReason::Timeout,
                         "gave no answer before its deadline; look at the kubelet of its node",
                     ),
-                    run::Answer::RunDeadline => (SkipReason::Timeout, RUN_DEADLINE),
+                    run::Answer::RunDeadline => (SkipReason::RunDeadline, RUN_DEADLINE),
                     run::Answer::Stopped => (
-                        SkipReason::ConnectionLost,
+                        SkipReason::Interrupted,
                         "was not read before the run was interrupted",
                     ),
                     run::Answer::Lost => (
@@ -397,7 +397,7 @@ pub mod pods {
                         got = pods::by_name(&self.cluster, &namespace, &name, &catalogued) => got,
                         () = self.stop.asked() => {
                             let what = format!("pod {} was not read before the run was interrupted", place.pod);
-                            return unread(place, &Skip::new(SkipReason::ConnectionLost, what));
+                            return unread(place, &Skip::new(SkipReason::Interrupted, what));
                         }
                     }
                 }
@@ -454,7 +454,7 @@ pub mod pods {
             let own = (began + self.schedule.each).min(last);
             if Instant::now() >= last {
                 let what = format!("{at} {RUN_DEADLINE}");
-                return with_spec(unread(place, &Skip::new(SkipReason::Timeout, what)));
+                return with_spec(unread(place, &Skip::new(SkipReason::RunDeadline, what)));
             }
             let limits = Limits {
                 deadline: own.saturating_duration_since(Instant::now()),
@@ -465,7 +465,7 @@ pub mod pods {
             let outcome =
                 run_script_until(client, &at, &self.script.text, &limits, &self.stop).await;
             let ended_by_run = own == last && matches!(outcome.end, End::Deadline { .. });
-            let by_run = || Skip::new(SkipReason::Timeout, format!("{at} {RUN_DEADLINE}"));
+            let by_run = || Skip::new(SkipReason::RunDeadline, format!("{at} {RUN_DEADLINE}"));
             let lost = if ended_by_run {
                 Some(by_run())
             } else {

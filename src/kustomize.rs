@@ -182,7 +182,8 @@ impl Pipe {
         let kept = Arc::new(Mutex::new(Vec::new()));
         let (send, ended) = mpsc::channel();
         let into = Arc::clone(&kept);
-        std::thread::spawn(move || {
+        // Without a thread the pipe closes, and the tool fails over it.
+        let _ = std::thread::Builder::new().spawn(move || {
             let _ended_with_this: mpsc::Sender<()> = send;
             let Some(mut pipe) = pipe else { return };
             let mut chunk = [0; 16 << 10];

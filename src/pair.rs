@@ -53,7 +53,69 @@ pub struct PairFacts {
     pub evidence: Vec<String>,
 }
 
+/// What cannot carry KV fast, by the first word of a lane: no transfer over it proves anything.
+const SLOW: [&str; 7] = ["tcp", "sysv", "posix", "cma", "knem", "xpmem", "self"];
+
 impl PairFacts {
+    /// What is wrong with a transfer that cannot have been as it is recorded; `namespace` is that of its deployment.
+    fn contradiction(&self, namespace: Option<&str>) -> Option<&'static str> {
+        let rates = [self.write_gbytes, self.read_gbytes];
+        let sound = |rate: &f64| rate.is_finite() && *rate > 0.0;
+        let first = self.lane.split(['/', ' ', ':']).next().unwrap_or_default();
+        // `unknown: why`, `nothing was moved: why`.
+        let none = ["", "unknown", "nothing"].contains(&first);
+        if self.wrong_bytes && (self.proven || self.status != Status::Fail) {
+            Some("its bytes were wrong, and it is not a fail")
+        } else if self.proven && !matches!(self.status, Status::Ok | Status::Warn) {
+            Some("it was proven, and it did not succeed")
+        } else if self.proven && none {
+            Some("it was proven, and no lane is named")
+        } else if self.proven && SLOW.contains(&first) {
+            Some("it was proven, over a lane that proves nothing")
+        } else if rates.iter().flatten().any(|rate| !sound(rate)) {
+            Some("its bandwidth is no bandwidth")
+        } else if self
+            .of_line_rate
+            .is_some_and(|share| !share.is_finite() || share < 0.0)
+        {
+            Some("its share of the line rate is none")
+        } else if self.proven && rates == [None, None] {
+            Some("it was proven, and no bandwidth was measured")
+        } else if let (Some(own), Some(of)) = (self.namespace.as_deref(), namespace)
+            && own != of
+        {
+            Some("it is of another namespace than its deployment")
+        } else {
+            None
+        }
+    }
+
+    /// Takes from a transfer that contradicts itself what could be taken for a proof: a recording may come from anybody.
+    pub fn doubt(&mut self, namespace: Option<&str>) {
+        let Some(why) = self.contradiction(namespace) else {
+            return;
+        };
+        self.proven = false;
+        (self.write_gbytes, self.read_gbytes, self.of_line_rate) = (None, None, None);
+        let says = format!("the recording of this transfer contradicts itself ({why})");
+        let was = std::mem::take(&mut self.detail);
+        if self.wrong_bytes || self.status == Status::Fail {
+            self.status = Status::Fail;
+            self.reason = None;
+            let what = if self.wrong_bytes {
+                WRONG_BYTES
+            } else {
+                "Failed"
+            };
+            self.detail = format!("{what}: {says}; it says: {was}");
+        } else {
+            self.status = Status::Skipped;
+            self.reason = Some(SkipReason::Unparsable);
+            self.detail = format!("{says}, so nothing is concluded; it says: {was}");
+        }
+        self.fix = Some("make the transfer again".to_owned());
+    }
+
     /// The transfer as the report shows it.
     pub fn report(&self) -> PairReport {
         PairReport {

@@ -22,6 +22,25 @@ fn no_pod(argument: clap::Arg) -> clap::Arg {
     argument.hide(true).value_parser(refused)
 }
 
+/// What is said of a cluster or of transfers means nothing to a recording.
+const LIVE: [&str; 15] = [
+    "selector",
+    "save",
+    "namespace",
+    "container",
+    "context",
+    "kubeconfig",
+    "parallel",
+    "timeout",
+    "deadline",
+    "sample",
+    "quick",
+    "memory",
+    "gpu",
+    "backend",
+    "nodes",
+];
+
 #[derive(Debug, Args)]
 #[command(mut_arg("pod", no_pod), after_long_help = super::help::CHECK)]
 pub(super) struct Arguments {
@@ -64,7 +83,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "PATH")]
     save: Option<PathBuf>,
     /// Replay a recording instead of looking at a cluster.
-    #[arg(long, value_name = "PATH", conflicts_with_all = ["selector", "save"])]
+    #[arg(long, value_name = "PATH", conflicts_with_all = LIVE)]
     from: Option<PathBuf>,
     #[command(flatten)]
     report: ReportArguments,
@@ -221,13 +240,14 @@ mod live {
             let targets = &self.targets;
             let began = Instant::now();
             let all = Duration::from_secs(targets.deadline);
+            let end = began + all;
             let left = || {
                 all.saturating_sub(began.elapsed())
                     .max(crate::cli::node::LEAST)
             };
             let mut collected = Collected::default();
             let cluster = tokio::select! {
-                connected = targets.connect(left()) => match connected {
+                connected = targets.connect(end) => match connected {
                     Ok(cluster) => cluster,
                     Err(message) => {
                         return recording_of(Collected::error("Kubernetes API".to_owned(), message));
@@ -292,7 +312,6 @@ mod live {
                 }
             }
             if self.transfer && !stop.is_asked() {
-                let end = began + all;
                 self.prove(&cluster, &mut record, &mut collected, end, stop)
                     .await;
                 if stop.is_asked() {

@@ -8,7 +8,11 @@ use tokio::signal::unix::{SignalKind, signal};
 /// once, whatever it is at. Where no handler can be set the usual action stays: the process ends without a report.
 pub(super) fn on_interrupt(first: impl FnOnce() + Send + 'static) {
     let (set, ready) = channel();
-    std::thread::spawn(move || {
+    let thread = std::thread::Builder::new().spawn(move || {
+        // Setting them panics where there are no descriptors.
+        if super::room().is_err() {
+            return;
+        }
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build();
@@ -33,8 +37,10 @@ pub(super) fn on_interrupt(first: impl FnOnce() + Send + 'static) {
             leave();
         });
     });
-    // A thread that could not set them has gone.
-    let _ = ready.recv();
+    // A thread that could not set them has gone, or there is none.
+    if thread.is_ok() {
+        let _ = ready.recv();
+    }
 }
 
 /// Until the first interrupt; for ever where none can be heard.

@@ -19,10 +19,12 @@ mod select;
 use crate::render::{Surroundings, github, html, json, junit, markdown, sarif, text};
 use crate::report::{ExitCode, FailOn, Report};
 use crate::selected::Selection;
+use anyhow::Context as _;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use serde::Serialize;
 use std::io::{self, IsTerminal, Write};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
 /// Says whether a disaggregated LLM deployment (NVIDIA Dynamo) may trust its interconnect, or what to fix first.
@@ -235,15 +237,25 @@ fn width() -> usize {
     })
 }
 
-/// Writes text to standard output, without colour where it does not belong.
 /// What runs the waiting for the API and for transfers. One thread: little is computed while it waits, and what several
 /// threads set free stays with each of them, which is a third of the memory of a run over a thousand containers.
 fn runtime() -> io::Result<tokio::runtime::Runtime> {
+    room()?;
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
 }
 
+/// Whether this process may open what a runtime needs, which panics where it may not.
+fn room() -> io::Result<()> {
+    let opened: io::Result<Vec<_>> = (0..6).map(|_| UnixStream::pair()).collect();
+    opened.map(drop).map_err(|error| {
+        let message = format!("{error}; raise the limit on open files (ulimit -n)");
+        io::Error::new(error.kind(), message)
+    })
+}
+
+/// Writes text to standard output, without colour where it does not belong.
 fn print(text: &str) -> anyhow::Result<()> {
     let mut out = anstream::stdout().lock();
     unless_reader_left(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
@@ -259,6 +271,6 @@ fn print_json<T: Serialize>(value: &T) -> anyhow::Result<()> {
 fn unless_reader_left(result: io::Result<()>) -> anyhow::Result<()> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        other => Ok(other?),
+        other => other.context("cannot write to standard output"),
     }
 }

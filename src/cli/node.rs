@@ -39,7 +39,7 @@ pub(super) struct Arguments {
 /// This machine has no namespace.
 pub(super) fn of_pods(argument: clap::Arg) -> clap::Arg {
     match argument.get_id().as_str() {
-        "namespace" | "container" | "context" => argument.requires("targets"),
+        "namespace" | "container" | "context" | "kubeconfig" => argument.requires("targets"),
         _ => argument,
     }
 }
@@ -67,7 +67,7 @@ pub(super) struct TargetArguments {
     #[arg(long, value_name = "FILE")]
     pub(super) kubeconfig: Option<PathBuf>,
     /// Containers at the same time.
-    #[arg(long, value_name = "N", default_value = "8", value_parser = from_one)]
+    #[arg(long, value_name = "N", default_value = "8", value_parser = at_once)]
     pub(super) parallel: NonZeroUsize,
     /// Seconds for one container.
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = clap::value_parser!(u64).range(2..=3600))]
@@ -75,6 +75,12 @@ pub(super) struct TargetArguments {
     /// Seconds for the whole run.
     #[arg(long, value_name = "SECONDS", default_value = "600", value_parser = clap::value_parser!(u64).range(2..=86400))]
     pub(super) deadline: u64,
+}
+
+/// At most as many as a [`Schedule`] takes.
+fn at_once(text: &str) -> Result<NonZeroUsize, String> {
+    let number = text.parse().ok().filter(|n: &NonZeroUsize| n.get() <= 1024);
+    number.ok_or_else(|| "it must be a number from 1 to 1024".to_owned())
 }
 
 pub(super) fn name_and_file(text: &str) -> Result<(String, PathBuf), String> {
@@ -323,7 +329,7 @@ impl TargetArguments {
         let end = Instant::now() + Duration::from_secs(self.deadline);
         let left = || end.saturating_duration_since(Instant::now()).max(LEAST);
         let cluster = tokio::select! {
-            connected = self.connect(left()) => match connected {
+            connected = self.connect(end) => match connected {
                 Ok(cluster) => cluster,
                 Err(message) => return Collected::error("Kubernetes API".to_owned(), message),
             },
@@ -370,14 +376,16 @@ impl TargetArguments {
         collected
     }
 
-    /// Connects within this time.
-    pub(super) async fn connect(&self, left: Duration) -> Result<connect::Cluster, String> {
+    /// Connects; neither this nor any later call goes on after `end`.
+    pub(super) async fn connect(&self, end: Instant) -> Result<connect::Cluster, String> {
         let usual = connect::Options::default();
+        let left = end.saturating_duration_since(Instant::now()).max(LEAST);
         let options = connect::Options {
             kubeconfig: self.kubeconfig.clone(),
             context: self.context.clone(),
             // A plugin may take this long, and the first answer of the API server again.
             deadline: usual.deadline.min(left / 2),
+            until: Some(end.into()),
             interactive: std::io::stdin().is_terminal(),
         };
         connect::connect(&options, &Surroundings::of_process())

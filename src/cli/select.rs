@@ -81,7 +81,10 @@ impl SelectArguments {
             let real = std::fs::canonicalize(path);
             real.is_ok_and(|real| read.insert(real))
         };
-        if found(Path::new(FILE_NAME)) {
+        let own = Path::new(FILE_NAME);
+        // A link that leads nowhere is not nothing: somebody meant a file to count.
+        let dangling = std::fs::symlink_metadata(own).is_ok() && !own.exists();
+        if dangling || found(own) {
             add(&mut selection, Path::new(FILE_NAME), None);
         }
         for path in beside {
@@ -89,8 +92,10 @@ impl SelectArguments {
                 true => path.as_path(),
                 false => path.parent().unwrap_or(Path::new("")),
             };
-            if found(&folder.join(FILE_NAME)) {
-                add(&mut selection, &folder.join(FILE_NAME), Some(folder));
+            let own = folder.join(FILE_NAME);
+            let dangling = std::fs::symlink_metadata(&own).is_ok() && !own.exists();
+            if dangling || found(&own) {
+                add(&mut selection, &own, Some(folder));
             }
         }
         selection

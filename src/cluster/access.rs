@@ -174,7 +174,7 @@ async fn ask(
     let api: Api<SelfSubjectAccessReview> = Api::all(cluster.client.clone());
     let doing = format!("ask whether this user may {need}");
     let params = PostParams::default();
-    let answer = call(&doing, cluster.deadline, || api.create(&params, &question)).await?;
+    let answer = call(&doing, cluster.patience, || api.create(&params, &question)).await?;
     let status = answer.status.unwrap_or_default();
     Ok(match status.allowed {
         true => Access::Allowed,
@@ -191,7 +191,8 @@ pub fn missing(namespace: &str, answers: &[(Need, Access)]) -> Option<String> {
         .collect();
     (!missing.is_empty()).then(|| {
         format!(
-            "this user may not, in namespace {namespace}: {}; grant it (docs/rbac.yaml)",
+            "this user may not, in namespace {}: {}; grant it (docs/rbac.yaml)",
+            said(namespace),
             missing.join(", ")
         )
     })

@@ -1,16 +1,22 @@
 //! One call to the API server: a deadline, a few polite retries, and typed reasons when it fails.
 
+use super::plugin::{PluginFault, harmless};
 use crate::report::SkipReason;
 use crate::sanitise;
+use http_body_util::LengthLimitError;
 use kube::Api;
 use kube::api::ListParams;
 use kube::client::AuthError;
 use rustls::{AlertDescription, CertificateError};
 use serde::de::DeserializeOwned;
+use std::borrow::Cow;
+use std::collections::HashSet;
 use std::error::Error as StdError;
 use std::fmt::Debug;
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// What went wrong with one call, and with which.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -73,7 +79,7 @@ pub enum Cause {
     },
     /// Not sent: it would have changed the path of the request.
     #[error(
-        "{name:?} is not a name in Kubernetes (small letters, digits, - and .); check for a typo"
+        "\"{name}\" is not a name in Kubernetes (small letters, digits, - and .); check for a typo"
     )]
     BadName {
         /// As given.
@@ -95,12 +101,34 @@ pub enum Cause {
         /// Where it stopped making sense.
         said: String,
     },
+    /// More bytes than any answer has.
+    #[error(
+        "the answer is larger than {} MiB; is a proxy or another service answering at this address?", .limit >> 20
+    )]
+    TooLarge {
+        /// The limit it passed, in bytes.
+        limit: usize,
+    },
+    /// A list that goes on and on.
+    #[error(
+        "the list does not end: {pages} pages were read{}; look at the API server's log, or at the proxy before it",
+        if *.again { ", and it begins again at one of them" } else { "" }
+    )]
+    Endless {
+        /// Pages that were read.
+        pages: usize,
+        /// The server named a page that was read already.
+        again: bool,
+    },
     /// No answer in time.
-    #[error("no answer within {} s; check the network, or give more time", .after.as_secs_f32())]
+    #[error("no answer within {} s; check the network, or give more time", seconds(*.after))]
     Deadline {
         /// How long was waited.
         after: Duration,
     },
+    /// The whole run came to its end first.
+    #[error("the time of the whole run was over before the answer came; give more (--deadline)")]
+    RunDeadline,
 }
 
 impl Cause {
@@ -112,7 +140,10 @@ impl Cause {
             }
             Self::NotFound | Self::BadName { .. } => SkipReason::NotFound,
             Self::Deadline { .. } => SkipReason::Timeout,
-            Self::Unparsable { .. } => SkipReason::Unparsable,
+            Self::RunDeadline => SkipReason::RunDeadline,
+            Self::Unparsable { .. } | Self::TooLarge { .. } | Self::Endless { .. } => {
+                SkipReason::Unparsable
+            }
             Self::Gone
             | Self::Throttled { .. }
             | Self::Answer { .. }
@@ -162,52 +193,142 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// Foreign text is cut here.
 const SAID: usize = 300;
 
-/// Makes one call within `deadline`, tries included. 429, 503 and 504 are tried again: they mean "not now".
-pub async fn call<T, F, R>(doing: &str, deadline: Duration, request: F) -> Result<T, CallError>
+/// Most bytes of one answer: a page of pods or nodes has a few MiB.
+pub(crate) const LARGEST: usize = 64 << 20;
+/// Most pages of one list: more objects than a cluster may hold.
+const PAGES: usize = 1_000;
+/// How often a list begins anew when the server has forgotten its snapshot (410 Gone).
+const RESTARTS: u32 = 2;
+
+/// How long one call may take, and when the whole run is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Patience {
+    /// Longest for one call, tries included.
+    pub each: Duration,
+    /// No call goes on after this.
+    pub until: Option<Instant>,
+}
+
+impl Patience {
+    /// At most this long for each call.
+    #[must_use]
+    pub fn at_most(self, each: Duration) -> Self {
+        Self {
+            each: self.each.min(each),
+            ..self
+        }
+    }
+
+    /// What a call that begins now has, and what it is said to have run into.
+    fn left(self) -> (Duration, Cause) {
+        let own = Cause::Deadline { after: self.each };
+        let whole = self
+            .until
+            .map(|until| until.saturating_duration_since(Instant::now()));
+        match whole {
+            Some(whole) if whole < self.each => (whole, Cause::RunDeadline),
+            _ => (self.each, own),
+        }
+    }
+}
+
+/// Makes one call, tries included, within the time there is. 429, 503 and 504 are tried again: they mean "not now", and
+/// are what is told when the time is over meanwhile.
+pub async fn call<T, F, R>(doing: &str, patience: Patience, request: F) -> Result<T, CallError>
 where
     F: Fn() -> R,
     R: Future<Output = kube::Result<T>>,
 {
-    let trying = async {
-        let mut attempt = 1;
-        loop {
-            match request().await {
-                Ok(answer) => return Ok(answer),
-                Err(error) => match pause(&error, attempt) {
-                    Some(pause) => tokio::time::sleep(pause).await,
-                    None => return Err(Cause::from(&error)),
-                },
+    let (left, mut over) = patience.left();
+    let answer = {
+        let trying = async {
+            let mut attempt = 1;
+            loop {
+                match request().await {
+                    Ok(answer) => return Ok(answer),
+                    Err(error) => match pause(&error, attempt) {
+                        Some(pause) => {
+                            over = Cause::from(&error);
+                            tokio::time::sleep(pause).await;
+                        }
+                        None => return Err(Cause::from(&error)),
+                    },
+                }
+                attempt += 1;
             }
-            attempt += 1;
+        };
+        match left.is_zero() {
+            true => None,
+            false => tokio::time::timeout(left, trying).await.ok(),
         }
     };
-    let answer = tokio::time::timeout(deadline, trying).await;
-    answer
-        .unwrap_or(Err(Cause::Deadline { after: deadline }))
-        .map_err(|cause| CallError {
-            doing: doing.to_owned(),
-            cause,
-        })
+    answer.unwrap_or(Err(over)).map_err(|cause| CallError {
+        doing: doing.to_owned(),
+        cause,
+    })
 }
 
-/// Lists page by page: few round trips for large namespaces, and a bound on what is held before `each` reduces it.
-pub(crate) async fn pages<K>(
+/// Lists page by page: few round trips for large namespaces, and a bound on what is held before `reduce` takes what
+/// matters. Begins anew when the server has forgotten where it was (410 Gone), and ends where a list does not.
+pub(crate) async fn pages<K, T>(
     doing: &str,
-    deadline: Duration,
+    patience: Patience,
     api: &Api<K>,
-    mut page: ListParams,
-    each: &mut (dyn FnMut(K) + Send),
-) -> Result<(), CallError>
+    first: ListParams,
+    reduce: &mut (dyn FnMut(K) -> T + Send),
+) -> Result<Vec<T>, CallError>
 where
     K: Clone + DeserializeOwned + Debug,
+    T: Send,
 {
+    let mut restarts = 0;
     loop {
-        let list = call(doing, deadline, || api.list(&page)).await?;
-        list.items.into_iter().for_each(&mut *each);
-        match list.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => page = page.continue_token(&token),
-            None => return Ok(()),
+        match to_the_end(doing, patience, api, first.clone(), reduce).await {
+            Err(CallError {
+                cause: Cause::Gone, ..
+            }) if restarts < RESTARTS => restarts += 1,
+            other => return other,
         }
+    }
+}
+
+async fn to_the_end<K, T>(
+    doing: &str,
+    patience: Patience,
+    api: &Api<K>,
+    mut page: ListParams,
+    reduce: &mut (dyn FnMut(K) -> T + Send),
+) -> Result<Vec<T>, CallError>
+where
+    K: Clone + DeserializeOwned + Debug,
+    T: Send,
+{
+    let mut found = Vec::new();
+    // A token may be long; what it hashes to tells it from the others.
+    let (hash, mut seen) = (RandomState::new(), HashSet::new());
+    for read in 1.. {
+        let list = call(doing, patience, || api.list(&page)).await?;
+        found.extend(list.items.into_iter().map(&mut *reduce));
+        let Some(token) = list.metadata.continue_.filter(|token| !token.is_empty()) else {
+            break;
+        };
+        let again = !seen.insert(hash.hash_one(&token));
+        if again || read >= PAGES {
+            return Err(CallError {
+                doing: doing.to_owned(),
+                cause: Cause::Endless { pages: read, again },
+            });
+        }
+        page = page.continue_token(&token);
+    }
+    Ok(found)
+}
+
+/// Seconds in words: whole ones, and a tenth where there is less than one.
+pub(crate) fn seconds(time: Duration) -> String {
+    match time.as_secs_f64() {
+        whole if whole >= 0.95 => format!("{whole:.0}"),
+        part => format!("{part:.1}"),
     }
 }
 
@@ -256,8 +377,16 @@ impl From<&kube::Error> for Cause {
                 code => Self::Answer { code, said },
             };
         }
+        if find::<LengthLimitError>(error).is_some() {
+            return Self::TooLarge { limit: LARGEST };
+        }
         if let Some(tls) = find::<rustls::Error>(error) {
             return Self::Tls(TlsFault::from(tls));
+        }
+        if let Some(fault) = find::<PluginFault>(error) {
+            return Self::Credentials {
+                said: fault.to_string(),
+            };
         }
         if let Some(auth) = find::<AuthError>(error) {
             return Self::Credentials {
@@ -318,20 +447,55 @@ pub(crate) fn credential_fault(error: &AuthError) -> String {
         AuthError::AuthExecRun { out, .. } => {
             let stderr = String::from_utf8_lossy(&out.stderr);
             let last = stderr.lines().rev().find(|l| !l.trim().is_empty());
-            let last = last.map_or(String::new(), |l| format!(": {}", said(l.trim())));
+            let last = last.map_or(String::new(), |l| format!(": {}", harmless(l.trim())));
             format!("{}{last}", out.status)
         }
         AuthError::AuthExecParse(_) => "its output is not an ExecCredential".to_owned(),
         AuthError::ReadTokenFile(e, path) => {
-            format!("token file {}: {}", path.display(), e.kind())
+            let path = said(&path.to_string_lossy());
+            format!("token file {path}: {}", e.kind())
         }
         other => said(&other.to_string()),
     }
 }
 
-/// One line of foreign text, bounded.
+/// One line of foreign text, bounded. Of URLs neither user information nor query is shown: both may hold credentials.
 pub(crate) fn said(text: &str) -> String {
-    sanitise::line(text.trim(), SAID)
+    sanitise::line(&without_credentials(text.trim()), SAID)
+}
+
+/// `host/..` or `host:port/..`: what follows is a path, and an `@` in it is none of user information. A password may hold
+/// any sign that was not written as it should be.
+fn ends_an_authority(before: &str) -> bool {
+    let authority = before.split_once('/').map(|(authority, _)| authority);
+    authority.is_some_and(|authority| {
+        let port = authority.rsplit_once(':').map_or("", |(_, port)| port);
+        !authority.contains('@') && port.bytes().all(|b| b.is_ascii_digit())
+    })
+}
+
+/// Masks user information and queries of URLs, wherever they stand.
+fn without_credentials(text: &str) -> Cow<'_, str> {
+    const AFTER: [char; 8] = [' ', '"', '\'', '<', '>', ')', '\t', '\n'];
+    let mut parts = text.split("://");
+    let first = parts.next().unwrap_or_default();
+    if first.len() == text.len() {
+        return Cow::Borrowed(text);
+    }
+    let mut out = first.to_owned();
+    for part in parts {
+        let (url, rest) = part.split_at(part.find(AFTER).unwrap_or(part.len()));
+        let (url, query) = match url.split_once('?') {
+            Some((url, _)) => (url, "?***"),
+            None => (url, ""),
+        };
+        let url = match url.rsplit_once('@') {
+            Some((before, host)) if !ends_an_authority(before) => format!("***@{host}"),
+            _ => url.to_owned(),
+        };
+        out.push_str(&format!("://{url}{query}{rest}"));
+    }
+    Cow::Owned(out)
 }
 
 /// Deeper than any real chain of errors; a cycle ends here.
@@ -423,6 +587,28 @@ mod tests {
         let wrapped = io::Error::other(io::Error::new(io::ErrorKind::InvalidData, tls));
         let error = kube::Error::Service(Box::new(wrapped));
         assert_eq!(Cause::from(&error), Cause::Tls(TlsFault::UnknownIssuer));
+    }
+
+    #[test]
+    fn credentials_in_urls_are_masked() {
+        for (text, shown) in [
+            (
+                "at http://admin:hunter2@127.0.0.1:1/k8s?access_token=t0p: refused",
+                "at http://***@127.0.0.1:1/k8s?***: refused",
+            ),
+            (
+                "proxy socks9://u:p@ss@h:1 and \"https://t0k@x\" no",
+                "proxy socks9://***@h:1 and \"https://***@x\" no",
+            ),
+            ("https://10.0.0.1:6443/a/b", "https://10.0.0.1:6443/a/b"),
+            ("http://h:1/a@b", "http://h:1/a@b"),
+            ("http://h/a@b", "http://h/a@b"),
+            ("http://u:p/w@h/c", "http://***@h/c"),
+            ("http://u:p@h/a@b", "http://***@b"),
+            ("ann@example.org?", "ann@example.org?"),
+        ] {
+            assert_eq!(said(text), shown.replace("?***: ", "?*** "));
+        }
     }
 
     #[test]

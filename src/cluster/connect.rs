@@ -1,19 +1,29 @@
 //! From a kubeconfig or a pod's service account to a client that has spoken to its API server once.
 
-use super::call::{CallError, Cause, call, credential_fault, said};
+use super::call::{CallError, Cause, LARGEST, Patience, call, credential_fault, said, seconds};
+use super::flow::Mutual;
 use super::kubeconfig::{self, KubeconfigFault, Source, Surroundings};
+use super::plugin::{self, Login, PluginFault};
+use http::Response;
+use http_body_util::Limited;
 use hyper_util::client::legacy::{self, connect::HttpConnector};
-use hyper_util::rt::TokioExecutor;
-use kube::client::{AuthError, ConfigExt, RustlsTlsError};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use kube::client::{ClientBuilder, ConfigExt, RustlsTlsError};
 use kube::config::{
     ExecConfig, ExecInteractiveMode, KubeConfigOptions, KubeconfigError, LoadDataError,
 };
 use kube::{Client, Config};
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
-use tower::{BoxError, ServiceBuilder};
+use tokio::time::Instant;
+use tower::buffer::BufferLayer;
+use tower::filter::AsyncFilterLayer;
+use tower::util::{MapResponseLayer, option_layer};
+use tower::{BoxError, ServiceBuilder, ServiceExt as _};
 
 /// What the user chose.
 #[derive(Debug, Clone)]
@@ -24,6 +34,8 @@ pub struct Options {
     pub context: Option<String>,
     /// For a credential plugin, and again for the first answer of the API server.
     pub deadline: Duration,
+    /// The end of the whole run, for this and every later call.
+    pub until: Option<Instant>,
     /// A person sits at the terminal, so a credential plugin may ask questions there.
     pub interactive: bool,
 }
@@ -34,6 +46,7 @@ impl Default for Options {
             kubeconfig: None,
             context: None,
             deadline: Duration::from_secs(15),
+            until: None,
             interactive: false,
         }
     }
@@ -50,8 +63,8 @@ pub struct Cluster {
     pub context: Option<String>,
     /// Version of the API server (`v1.33.2`); None where it is not told to us.
     pub version: Option<String>,
-    /// For each plain call.
-    pub deadline: Duration,
+    /// For every plain call.
+    pub patience: Patience,
 }
 
 /// Why there is no connection.
@@ -100,13 +113,37 @@ pub enum ConnectError {
     },
     /// The credential plugin did not end.
     #[error(
-        "the credential plugin {command} gave no answer within {} s; run it by hand, it may be waiting for a login", .after.as_secs_f32()
+        "the credential plugin {command} gave no answer within {} s; run it by hand, it may be waiting for a login", seconds(*.after)
     )]
     PluginHangs {
         /// The plugin as the kubeconfig names it.
         command: String,
         /// How long was waited.
         after: Duration,
+    },
+    /// A file or a file system that does not answer.
+    #[error(
+        "reading {what} gave nothing within {} s; look at the file system it lies on", seconds(*.after)
+    )]
+    Hangs {
+        /// What was read.
+        what: String,
+        /// How long was waited.
+        after: Duration,
+    },
+    /// The proxy of the environment cannot be used.
+    #[error("{variable} in the environment is not the address of a proxy; repair it, or unset it")]
+    BrokenProxy {
+        /// The variable.
+        variable: &'static str,
+    },
+    /// The system gives no thread.
+    #[error(
+        "this system gives no further thread ({why}); raise its limit on processes (ulimit -u, or the pod's pids limit)"
+    )]
+    NoThread {
+        /// The system's words.
+        why: String,
     },
     /// HTTPS, no CA in the kubeconfig, and none on the system.
     #[error(
@@ -134,12 +171,30 @@ pub enum ConnectError {
 pub async fn connect(options: &Options, around: &Surroundings) -> Result<Cluster, ConnectError> {
     // A second installation is harmless: only the first counts, and there is only one provider in the program.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let (config, context) = configure(options, around).await?;
+    let reading = Reading::default();
+    let (mut config, context) = {
+        let (chosen, around, now) = (options.clone(), around.clone(), reading.clone());
+        let runtime = Handle::current();
+        let configure = move || runtime.block_on(configure(&chosen, &around, &now));
+        aside(options.deadline, &reading, configure).await?
+    };
     let server = config.cluster_url.to_string();
     let namespace = config.default_namespace.clone();
-    let client = build(config, context.as_deref(), options.deadline).await?;
+    let plugin = config.auth_info.exec.clone();
+    let login = plugin::log_in(&mut config, options.deadline)
+        .await
+        .map_err(|fault| plugin_fault(fault, plugin.as_ref(), options.deadline))?;
+    let client = {
+        let (context, now) = (context.clone(), reading.clone());
+        let build = move || build(config, login, context.as_deref(), &now);
+        aside(options.deadline, &reading, build).await?
+    };
+    let patience = Patience {
+        each: options.deadline,
+        until: options.until,
+    };
     let doing = format!("talk to the API server at {}", said(&server));
-    let version = match call(&doing, options.deadline, || client.apiserver_version()).await {
+    let version = match call(&doing, patience, || client.apiserver_version()).await {
         Ok(info) => Some(said(&info.git_version)),
         // The credentials were read and the server is there: that is all this question is for.
         Err(CallError { cause, .. }) if tells_no_version(&cause) => None,
@@ -150,7 +205,7 @@ pub async fn connect(options: &Options, around: &Surroundings) -> Result<Cluster
         namespace,
         context,
         version,
-        deadline: options.deadline,
+        patience,
     })
 }
 
@@ -161,7 +216,9 @@ fn tells_no_version(cause: &Cause) -> bool {
 async fn configure(
     options: &Options,
     around: &Surroundings,
+    reading: &Reading,
 ) -> Result<(Config, Option<String>), ConnectError> {
+    reading.now("the kubeconfig");
     let mut kubeconfig = match kubeconfig::read(options.kubeconfig.as_deref(), around)? {
         Source::Files(kubeconfig) => kubeconfig,
         Source::Pod => return Ok((in_pod(options, around)?, None)),
@@ -176,13 +233,34 @@ async fn configure(
         }
     }
     let own_proxy = kubeconfig::names_proxy(&kubeconfig, &context);
+    for named in kubeconfig::files(&kubeconfig, &context) {
+        let what = format!("{} {}", named.key, said(&named.path));
+        reading.now(what);
+        named.check().map_err(|why| {
+            let context = said(&context);
+            match named.of_cluster {
+                true => ConnectError::BrokenCluster { context, why },
+                false => ConnectError::BrokenUser { context, why },
+            }
+        })?;
+    }
+    reading.now("the files that the kubeconfig names");
     let chosen = KubeConfigOptions {
         context: Some(context.clone()),
         ..KubeConfigOptions::default()
     };
     let mut config = Config::from_custom_kubeconfig(*kubeconfig, &chosen)
         .await
-        .map_err(|e| broken_entry(&e, &context))?;
+        .map_err(|e| match e {
+            KubeconfigError::ParseProxyUrl(_) if !own_proxy => ConnectError::BrokenProxy {
+                variable: kubeconfig::proxy_variable(),
+            },
+            other => broken_entry(&other, &context),
+        })?;
+    // An empty name means what none means, as in kubectl.
+    if config.default_namespace.is_empty() {
+        "default".clone_into(&mut config.default_namespace);
+    }
     let host = config.cluster_url.host().unwrap_or_default();
     let port = config.cluster_url.port_u16().unwrap_or(443);
     if !own_proxy && kubeconfig::bypasses_proxy(host, port, around.no_proxy.as_deref()) {
@@ -203,7 +281,10 @@ fn in_pod(options: &Options, around: &Surroundings) -> Result<Config, ConnectErr
         .into());
     }
     let config = Config::incluster().map_err(|e| ConnectError::NoServiceAccount {
-        why: said(&e.to_string()),
+        why: match std::env::var_os("KUBERNETES_SERVICE_PORT") {
+            None => "KUBERNETES_SERVICE_PORT is not set".to_owned(),
+            Some(_) => said(&e.to_string()),
+        },
     })?;
     Ok(prepared(config, options))
 }
@@ -220,86 +301,139 @@ fn prepared(mut config: Config, options: &Options) -> Config {
     config
 }
 
-/// Builds the client in a thread of its own: a credential plugin runs inside, blocks, and may never end. An abandoned
-/// plain thread, unlike a runtime's, does not keep the program from ending.
-async fn build(
-    config: Config,
-    context: Option<&str>,
+/// What is being read at the moment, for when it never ends.
+#[derive(Clone, Default)]
+struct Reading(Arc<Mutex<String>>);
+
+impl Reading {
+    fn now(&self, what: impl Into<String>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = what.into();
+    }
+
+    fn last(&self) -> String {
+        let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        last.clone()
+    }
+}
+
+/// Does this in a thread of its own: files on a network that is gone block, and may never end. An abandoned plain thread,
+/// unlike a runtime's, does not keep the program from ending.
+async fn aside<T: Send + 'static>(
     deadline: Duration,
-) -> Result<Client, ConnectError> {
-    let plugin = config.auth_info.exec.clone();
-    let no_roots = config.root_cert.is_none() && config.root_cert_file.is_none();
-    let context = context.unwrap_or("(in-cluster)").to_owned();
+    reading: &Reading,
+    work: impl FnOnce() -> Result<T, ConnectError> + Send + 'static,
+) -> Result<T, ConnectError> {
+    let (done, result) = oneshot::channel();
     let runtime = Handle::current();
-    let (built, result) = oneshot::channel();
-    std::thread::spawn(move || {
+    let thread = std::thread::Builder::new().spawn(move || {
         let _in_runtime = runtime.enter();
         // Nobody listens any more after the deadline.
-        let _ = built.send(client(config));
+        let _ = done.send(work());
     });
-    let error = match tokio::time::timeout(deadline, result).await {
-        Ok(Ok(Ok(client))) => return Ok(client),
-        Ok(Ok(Err(error))) => error,
-        Ok(Err(_)) | Err(_) => {
-            return Err(ConnectError::PluginHangs {
-                command: command(plugin.as_ref()),
-                after: deadline,
-            });
-        }
-    };
-    Err(match (error, plugin) {
-        (kube::Error::Auth(AuthError::AuthExecStart(e)), plugin) => ConnectError::PluginMissing {
-            command: command(plugin.as_ref()),
-            why: e.kind().to_string(),
-            hint: hint(plugin.as_ref()),
+    thread.map_err(|e| ConnectError::NoThread {
+        why: said(&e.to_string()),
+    })?;
+    match tokio::time::timeout(deadline, result).await {
+        Ok(Ok(result)) => result,
+        Ok(Err(_)) | Err(_) => Err(ConnectError::Hangs {
+            what: reading.last(),
+            after: deadline,
+        }),
+    }
+}
+
+fn plugin_fault(
+    fault: PluginFault,
+    plugin: Option<&ExecConfig>,
+    deadline: Duration,
+) -> ConnectError {
+    let command = command(plugin);
+    match fault {
+        PluginFault::Missing(kind) => ConnectError::PluginMissing {
+            command,
+            why: kind.to_string(),
+            hint: hint(plugin),
         },
-        (kube::Error::Auth(e), plugin @ Some(_)) => ConnectError::PluginFailed {
-            command: command(plugin.as_ref()),
-            said: credential_fault(&e),
+        PluginFault::Failed(said) => ConnectError::PluginFailed { command, said },
+        PluginFault::Hangs => ConnectError::PluginHangs {
+            command,
+            after: deadline,
         },
-        (kube::Error::Auth(e), None) => ConnectError::BrokenUser {
+    }
+}
+
+/// Makes the client: reads the token file, and the CA bundle of this system where one is needed.
+fn build(
+    config: Config,
+    login: Option<Login>,
+    context: Option<&str>,
+    reading: &Reading,
+) -> Result<Client, ConnectError> {
+    let no_roots = config.root_cert.is_none() && config.root_cert_file.is_none();
+    let context = context.map_or_else(|| "(in-cluster)".to_owned(), said);
+    let user = &config.auth_info;
+    reading.now(match (&user.auth_provider, &user.token_file) {
+        (Some(provider), _) => format!("the credentials of {}", said(&provider.name)),
+        (None, Some(file)) => format!("tokenFile {}", said(file)),
+        (None, None) => "the CA bundle of this system".to_owned(),
+    });
+    client(config, login).map_err(|error| match error {
+        kube::Error::Auth(e) => ConnectError::BrokenUser {
             context,
             why: credential_fault(&e),
         },
-        (kube::Error::RustlsTls(RustlsTlsError::AddRootCertificate(_)), _) if no_roots => {
+        kube::Error::RustlsTls(RustlsTlsError::AddRootCertificate(_)) if no_roots => {
             ConnectError::NoCertificateAuthority { context }
         }
-        (kube::Error::RustlsTls(e @ RustlsTlsError::AddRootCertificate(_)), _) => {
+        kube::Error::RustlsTls(e @ RustlsTlsError::AddRootCertificate(_)) => {
             ConnectError::BrokenCluster {
                 context,
                 why: said(&e.to_string()),
             }
         }
         // What is left of TLS is the client certificate and its key.
-        (kube::Error::RustlsTls(e), _) => ConnectError::BrokenUser {
+        kube::Error::RustlsTls(e) => ConnectError::BrokenUser {
             context,
             why: said(&e.to_string()),
         },
-        (kube::Error::InferKubeconfig(e), _) => broken_entry(&e, &context),
-        (other, _) => ConnectError::BrokenCluster {
+        kube::Error::InferKubeconfig(e) => broken_entry(&e, &context),
+        other => ConnectError::BrokenCluster {
             context,
             why: said(&other.to_string()),
         },
     })
 }
 
-/// kube's own stack, with TCP_NODELAY; through a proxy, kube's own stack as it is.
-fn client(config: Config) -> kube::Result<Client> {
+/// kube's own stack, with TCP_NODELAY; through a proxy, kube's own stack as it is. Neither takes more of an answer than
+/// [`LARGEST`].
+fn client(config: Config, login: Option<Login>) -> kube::Result<Client> {
+    let login = login.map(AsyncFilterLayer::new);
     if config.proxy_url.is_some() {
-        return Client::try_from(config);
+        let builder = ClientBuilder::try_from(config)?;
+        // kube's stack cannot be shared, which the login needs; its own buffer holds as many requests.
+        let builder = builder.with_layer(&BufferLayer::new(1024));
+        let builder = builder.with_layer(&option_layer(login));
+        return Ok(builder.with_layer(&MapResponseLayer::new(limited)).build());
     }
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
     tcp.set_connect_timeout(config.connect_timeout);
+    let tcp = tcp.map_response(|io: TokioIo<TcpStream>| TokioIo::new(Mutual::new(io.into_inner())));
     let tls = config.rustls_https_connector_with_connector(tcp)?;
     let service = ServiceBuilder::new()
+        .map_response(limited)
+        .option_layer(login)
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)
         .map_err(BoxError::from)
         .service(legacy::Client::builder(TokioExecutor::new()).build(tls));
     Ok(Client::new(service, config.default_namespace))
+}
+
+fn limited<B>(answer: Response<B>) -> Response<Limited<B>> {
+    answer.map(|body| Limited::new(body, LARGEST))
 }
 
 fn command(plugin: Option<&ExecConfig>) -> String {
@@ -319,7 +453,7 @@ fn hint(plugin: Option<&ExecConfig>) -> String {
 
 fn broken_entry(error: &KubeconfigError, context: &str) -> ConnectError {
     use KubeconfigError as K;
-    let context = context.to_owned();
+    let context = said(context);
     let why = match error {
         K::MissingClusterUrl => "it has no server address".to_owned(),
         K::ParseClusterUrl(_) => "its server address is not a URL".to_owned(),

@@ -277,8 +277,9 @@ async fn by_name(
         && pods.is_empty()
     {
         // Pods of a standalone component may lack the label; the variable that the operator sets is always there.
-        let more = with_templates(cluster, namespace, COMPONENT, catalogued).await;
-        pods = more.unwrap_or_default();
+        pods = with_templates(cluster, namespace, COMPONENT, catalogued)
+            .await
+            .map_err(NotFound::Call)?;
         let parents = pods
             .iter()
             .filter_map(|p| p.pod.deployment().map(str::to_owned));
@@ -396,7 +397,10 @@ async fn list(cluster: &Cluster, namespace: &str, version: &str) -> Result<Vec<V
         kind: "DynamoGraphDeployment".to_owned(),
         plural: "dynamographdeployments".to_owned(),
     };
-    let doing = format!("list DynamoGraphDeployments in namespace {namespace}");
+    let doing = format!(
+        "list DynamoGraphDeployments in namespace {}",
+        said(namespace)
+    );
     check_names(&[namespace]).map_err(|cause| CallError {
         doing: doing.clone(),
         cause,
@@ -404,17 +408,15 @@ async fn list(cluster: &Cluster, namespace: &str, version: &str) -> Result<Vec<V
     let api: Api<DynamicObject> =
         Api::namespaced_with(cluster.client.clone(), namespace, &resource);
     let first = ListParams::default().limit(PAGE);
-    let mut found = Vec::new();
-    let mut each = |object: DynamicObject| {
+    let mut reduce = |object: DynamicObject| {
         let mut whole = object.data;
         whole["apiVersion"] = resource.api_version.as_str().into();
         whole["kind"] = resource.kind.as_str().into();
         whole["metadata"] =
             json!({"name": object.metadata.name, "namespace": object.metadata.namespace});
-        found.push(seen(&whole));
+        seen(&whole)
     };
-    pages(&doing, cluster.deadline, &api, first, &mut each).await?;
-    Ok(found)
+    pages(&doing, cluster.patience, &api, first, &mut reduce).await
 }
 
 impl Written {
@@ -444,13 +446,13 @@ async fn config_map(
     name: &str,
     keys: &BTreeSet<String>,
 ) -> Result<String, CallError> {
-    let doing = format!("get ConfigMap {namespace}/{}", said(name));
+    let doing = format!("get ConfigMap {}/{}", said(namespace), said(name));
     check_names(&[namespace, name]).map_err(|cause| CallError {
         doing: doing.clone(),
         cause,
     })?;
     let api: Api<ConfigMap> = Api::namespaced(cluster.client.clone(), namespace);
-    let map = call(&doing, cluster.deadline, || api.get(name)).await?;
+    let map = call(&doing, cluster.patience, || api.get(name)).await?;
     let asked: Vec<&str> = keys.iter().map(String::as_str).collect();
     let data = serde_json::to_value(map.data.unwrap_or_default()).unwrap_or_default();
     Ok(yaml(&json!({
@@ -471,7 +473,7 @@ async fn claim(
     kind: ClaimKind,
     name: &str,
 ) -> Result<String, CallError> {
-    let doing = format!("get {} {namespace}/{}", kind.word(), said(name));
+    let doing = format!("get {} {}/{}", kind.word(), said(namespace), said(name));
     let failed = |cause| CallError {
         doing: doing.clone(),
         cause,
@@ -487,7 +489,7 @@ async fn claim(
         };
         let api: Api<DynamicObject> =
             Api::namespaced_with(cluster.client.clone(), namespace, &resource);
-        match call(&doing, cluster.deadline, || api.get(name)).await {
+        match call(&doing, cluster.patience, || api.get(name)).await {
             Ok(object) => {
                 return Ok(yaml(&json!({
                     "apiVersion": resource.api_version,

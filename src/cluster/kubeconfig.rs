@@ -237,6 +237,77 @@ pub(crate) fn names_proxy(kubeconfig: &Kubeconfig, context: &str) -> bool {
         .any(|proxy| !proxy.is_empty())
 }
 
+/// A file that a kubeconfig names.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Named {
+    /// The key that names it.
+    pub(crate) key: &'static str,
+    /// As named, from the directory of the kubeconfig.
+    pub(crate) path: String,
+    /// Of the cluster entry, else of the user entry.
+    pub(crate) of_cluster: bool,
+}
+
+/// More than any certificate, key or token has.
+const LARGEST_NAMED: u64 = 1 << 20;
+
+impl Named {
+    /// Refuses what might never end. One that is not there is for whoever reads it.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let path = Path::new(&self.path);
+        let large = std::fs::metadata(path).is_ok_and(|m| m.len() > LARGEST_NAMED);
+        let large = large.then_some("it is larger than 1 MiB");
+        match crate::input::endless(path).or(large) {
+            Some(why) => Err(format!("{}: {}: {why}", self.key, shown(path))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The files that this context will have read.
+pub(crate) fn files(kubeconfig: &Kubeconfig, context: &str) -> Vec<Named> {
+    let chosen = kubeconfig.contexts.iter().find(|c| c.name == context);
+    let Some(chosen) = chosen.and_then(|c| c.context.as_ref()) else {
+        return Vec::new();
+    };
+    let clusters = kubeconfig.clusters.iter();
+    let clusters = clusters.filter(|c| c.name == chosen.cluster);
+    let users = kubeconfig.auth_infos.iter();
+    let users = users.filter(|u| Some(&u.name) == chosen.user.as_ref());
+    let mut files = Vec::new();
+    let mut add = |key, path: Option<&String>, of_cluster| {
+        files.extend(path.map(|path| Named {
+            key,
+            path: path.clone(),
+            of_cluster,
+        }));
+    };
+    for cluster in clusters.filter_map(|c| c.cluster.as_ref()) {
+        let unused = cluster.certificate_authority_data.is_some();
+        let path = cluster.certificate_authority.as_ref();
+        add("certificate-authority", path.filter(|_| !unused), true);
+    }
+    for user in users.filter_map(|u| u.auth_info.as_ref()) {
+        let unused = user.client_certificate_data.is_some();
+        let path = user.client_certificate.as_ref();
+        add("client-certificate", path.filter(|_| !unused), false);
+        let path = user.client_key.as_ref();
+        let unused = user.client_key_data.is_some();
+        add("client-key", path.filter(|_| !unused), false);
+        let path = user.token_file.as_ref();
+        add("tokenFile", path.filter(|_| user.token.is_none()), false);
+    }
+    files
+}
+
+/// The variable that kube takes a proxy from.
+pub(crate) fn proxy_variable() -> &'static str {
+    match std::env::var_os("HTTPS_PROXY").is_some_and(|v| !v.is_empty()) {
+        true => "HTTPS_PROXY",
+        false => "https_proxy",
+    }
+}
+
 fn names(contexts: &[NamedContext]) -> String {
     match contexts {
         [] => "(none is defined)".to_owned(),

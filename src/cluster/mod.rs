@@ -5,10 +5,12 @@ pub mod access;
 pub mod call;
 pub mod connect;
 pub mod deployment;
+mod flow;
 #[cfg(test)]
 mod job;
 pub mod kubeconfig;
 pub mod nodes;
+mod plugin;
 pub mod pods;
 pub mod project;
 pub mod run;

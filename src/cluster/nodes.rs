@@ -15,9 +15,6 @@ use std::collections::BTreeMap;
 /// Nodes of one page. One lists every image it holds, so pages are smaller than those of pods.
 const PAGE: u32 = 100;
 
-/// How often a list begins anew when the server has forgotten its snapshot (410 Gone).
-const RESTARTS: u32 = 2;
-
 /// Longest label that is kept.
 const LABEL: usize = 100;
 
@@ -57,41 +54,22 @@ fn is_kept(label: &str) -> bool {
 /// All nodes of the cluster, or why they cannot be seen.
 pub async fn list_nodes(cluster: &Cluster) -> Nodes {
     let api: Api<api::Node> = Api::all(cluster.client.clone());
-    let mut restarts = 0;
-    loop {
-        match node_pages(cluster, &api).await {
-            Ok(nodes) => return Nodes::Known(nodes),
-            Err(CallError {
-                cause: Cause::Gone, ..
-            }) if restarts < RESTARTS => restarts += 1,
-            Err(error) => {
-                return Nodes::Missing {
-                    reason: error.cause.reason(),
-                    detail: match error.cause {
-                        Cause::Forbidden { .. } => {
-                            "this user may not list nodes, which belong to no namespace: the second part of docs/rbac.yaml \
-                             grants it (ClusterRole dynamo-interconnect-check-nodes)"
-                                .to_owned()
-                        }
-                        _ => error.to_string(),
-                    },
-                };
-            }
-        }
-    }
-}
-
-async fn node_pages(
-    cluster: &Cluster,
-    api: &Api<api::Node>,
-) -> Result<BTreeMap<String, Node>, CallError> {
     let first = ListParams::default().limit(PAGE);
-    let mut nodes = BTreeMap::new();
-    pages("list nodes", cluster.deadline, api, first, &mut |found| {
-        nodes.extend(node(found));
-    })
-    .await?;
-    Ok(nodes)
+    let listed = pages("list nodes", cluster.patience, &api, first, &mut node).await;
+    match listed {
+        Ok(nodes) => Nodes::Known(nodes.into_iter().flatten().collect()),
+        Err(error) => Nodes::Missing {
+            reason: error.cause.reason(),
+            detail: match error.cause {
+                Cause::Forbidden { .. } => {
+                    "this user may not list nodes, which belong to no namespace: the second part of docs/rbac.yaml grants \
+                     it (ClusterRole dynamo-interconnect-check-nodes)"
+                        .to_owned()
+                }
+                _ => error.to_string(),
+            },
+        },
+    }
 }
 
 fn node(node: api::Node) -> Option<(String, Node)> {
@@ -152,7 +130,7 @@ async fn domains(
         kind: "ComputeDomain".to_owned(),
         plural: "computedomains".to_owned(),
     };
-    let doing = format!("list ComputeDomains in namespace {namespace}");
+    let doing = format!("list ComputeDomains in namespace {}", said(namespace));
     check_names(&[namespace]).map_err(|cause| CallError {
         doing: doing.clone(),
         cause,
@@ -160,13 +138,12 @@ async fn domains(
     let api: Api<DynamicObject> =
         Api::namespaced_with(cluster.client.clone(), namespace, &resource);
     let first = ListParams::default().limit(PAGE);
-    let mut found = BTreeMap::new();
-    let mut each = |object: DynamicObject| {
+    let mut reduce = |object: DynamicObject| {
         let name = said(&object.metadata.name.unwrap_or_default());
-        found.insert(name, domain(&object.data));
+        (name, domain(&object.data))
     };
-    pages(&doing, cluster.deadline, &api, first, &mut each).await?;
-    Ok(found)
+    let found = pages(&doing, cluster.patience, &api, first, &mut reduce).await?;
+    Ok(found.into_iter().collect())
 }
 
 /// <https://github.com/NVIDIA/k8s-dra-driver-gpu/blob/main/api/nvidia.com/resource/v1beta1/computedomain.go>

@@ -1,6 +1,6 @@
 //! Finding pods: by name, or by label selector in pages.
 
-use super::call::{CallError, Cause, call, check_names, pages};
+use super::call::{CallError, call, check_names, pages, said};
 use super::connect::Cluster;
 use super::project::{Pod, project};
 use super::seen;
@@ -13,9 +13,6 @@ use std::sync::Arc;
 /// Pods of one page: few round trips for large namespaces, and a bound on what is held before it is reduced.
 const PAGE: u32 = 250;
 
-/// How often a list begins anew when the server has forgotten its snapshot (410 Gone).
-const RESTARTS: u32 = 2;
-
 /// Decides by name which variables may be seen.
 pub type Catalogued<'a> = &'a (dyn Fn(&str) -> bool + Sync);
 
@@ -27,9 +24,9 @@ pub async fn by_name(
     catalogued: Catalogued<'_>,
 ) -> Result<Pod, CallError> {
     let api: Api<api::Pod> = Api::namespaced(cluster.client.clone(), namespace);
-    let doing = format!("get pod {namespace}/{name}");
+    let doing = format!("get pod {}/{}", said(namespace), said(name));
     checked(&doing, &[namespace, name])?;
-    let pod = call(&doing, cluster.deadline, || api.get(name)).await?;
+    let pod = call(&doing, cluster.patience, || api.get(name)).await?;
     Ok(project(pod, catalogued))
 }
 
@@ -105,33 +102,15 @@ async fn listed<T: Send>(
     selector: &str,
     reduce: &mut (dyn FnMut(api::Pod) -> T + Send),
 ) -> Result<Vec<T>, CallError> {
-    let mut restarts = 0;
-    loop {
-        match all_pages(cluster, namespace, selector, reduce).await {
-            Err(CallError {
-                cause: Cause::Gone, ..
-            }) if restarts < RESTARTS => restarts += 1,
-            other => return other,
-        }
-    }
-}
-
-async fn all_pages<T: Send>(
-    cluster: &Cluster,
-    namespace: &str,
-    selector: &str,
-    reduce: &mut (dyn FnMut(api::Pod) -> T + Send),
-) -> Result<Vec<T>, CallError> {
     let api: Api<api::Pod> = Api::namespaced(cluster.client.clone(), namespace);
-    let doing = format!("list pods in namespace {namespace} with selector {selector}");
+    let doing = format!(
+        "list pods in namespace {} with selector {}",
+        said(namespace),
+        said(selector)
+    );
     checked(&doing, &[namespace])?;
     let first = ListParams::default().labels(selector).limit(PAGE);
-    let mut pods = Vec::new();
-    pages(&doing, cluster.deadline, &api, first, &mut |pod| {
-        pods.push(reduce(pod));
-    })
-    .await?;
-    Ok(pods)
+    pages(&doing, cluster.patience, &api, first, reduce).await
 }
 
 fn checked(doing: &str, names: &[&str]) -> Result<(), CallError> {

@@ -365,11 +365,16 @@ impl std::error::Error for NoContainer {}
 impl fmt::Display for NoContainer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.wanted {
-            Some(wanted) => write!(f, "pod {} has no container {wanted}", self.pod)?,
+            Some(wanted) => write!(
+                f,
+                "pod {} has no container {}",
+                said(&self.pod),
+                said(wanted)
+            )?,
             None => write!(
                 f,
                 "pod {} has several containers and none is main",
-                self.pod
+                said(&self.pod)
             )?,
         }
         write!(f, "; give -c NAME, one of: {}", self.choices.join(", "))

@@ -7,10 +7,13 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};
 
+/// Most targets at the same time, whatever was asked for: each holds a connection, and more would only wait.
+pub const MOST: usize = 1024;
+
 /// How many at once, and for how long.
 #[derive(Debug, Clone, Copy)]
 pub struct Schedule {
-    /// Targets at the same time (`--parallel`).
+    /// Targets at the same time (`--parallel`), at most [`MOST`] of them.
     pub parallel: NonZeroUsize,
     /// Longest for one target.
     pub each: Duration,
@@ -140,7 +143,7 @@ where
             (index, answer)
         });
     };
-    for _ in 0..schedule.parallel.get() {
+    for _ in 0..schedule.parallel.get().min(MOST) {
         start(&mut running);
     }
     while let Some(joined) = running.join_next().await {
@@ -188,6 +191,13 @@ mod tests {
         .await;
         assert_eq!(answers, (0..20).map(Answer::Done).collect::<Vec<_>>());
         assert_eq!((seen.load(Ordering::SeqCst), heard), (8, 20));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn more_than_there_are_cost_nothing() {
+        let work = |n: u64| async move { n };
+        let answers = side_by_side(vec![0, 1], schedule(usize::MAX, 5, 300), work, |_, _| {}).await;
+        assert_eq!(answers, [Answer::Done(0), Answer::Done(1)]);
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,7 +1,7 @@
 //! How an exec can end, told apart by types and codes. Where the API server and the kubelet offer nothing but a sentence,
 //! the sentence is in [`KNOWN`], with its source; no other place looks at foreign text.
 
-use crate::cluster::call::{Cause, said};
+use crate::cluster::call::{Cause, said, seconds};
 use crate::observed::Skip;
 use crate::report::SkipReason;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
@@ -79,7 +79,7 @@ impl End {
             | Self::NotRunning { .. }
             | Self::WrongContainer { .. } => SkipReason::NotFound,
             Self::Forbidden { .. } => SkipReason::Denied,
-            Self::Stopped => SkipReason::ConnectionLost,
+            Self::Stopped => SkipReason::Interrupted,
             Self::Call(cause) => cause.reason(),
         };
         Some(Skip::new(reason, format!("cannot exec in {at}: {self}")))
@@ -99,7 +99,7 @@ impl fmt::Display for End {
             Self::Deadline { after } => write!(
                 f,
                 "no end within {} s; look at the kubelet of its node, or give more time",
-                after.as_secs_f32()
+                seconds(*after)
             ),
             Self::Stopped => f.write_str("the run was interrupted before the end; run it again"),
             Self::OutputLimit { bytes } => write!(

@@ -10,7 +10,7 @@ use crate::report::SkipReason;
 use crate::sanitise;
 use crate::snapshot::{Place, Snapshot};
 use rustix::process::{Pid, Signal, kill_process_group};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -77,22 +77,26 @@ pub fn run_until(mut shell: Command, script: &str, deadline: Duration, stop: &At
     };
     let (ended, end) = channel();
     let (silent, silence) = channel();
-    feed(&mut child, script);
-    let stdout = drain(child.stdout.take(), Keep::First(frames::MAX_OUTPUT), ended);
-    let stderr = drain(child.stderr.take(), Keep::Last(STDERR_TAIL), silent);
+    let mut threads = feed(&mut child, script);
+    let keep = Keep::First(frames::MAX_OUTPUT);
+    let stdout = drain(child.stdout.take(), keep, ended, &mut threads);
+    let keep = Keep::Last(STDERR_TAIL);
+    let stderr = drain(child.stderr.take(), keep, silent, &mut threads);
     let finish = wait(&mut child, &end, began, deadline, stop);
     // What was said is there by now, unless somebody goes on talking.
     drop(silence.recv_timeout(GRACE));
     let stdout = std::mem::take(&mut *lock(&stdout));
     let stderr = said(&lock(&stderr));
     let lost = match finish {
+        // A stream without a thread is closed, and what the shell does then says nothing.
+        _ if threads.is_err() => no_thread(threads),
         Finish::Deadline => {
             let detail = format!("the probe did not end within {} s", deadline.as_secs_f32());
             Skip::new(SkipReason::Timeout, detail)
         }
         Finish::Interrupted => {
             let detail = "it was not read before the run was interrupted";
-            Skip::new(SkipReason::ConnectionLost, detail)
+            Skip::new(SkipReason::Interrupted, detail)
         }
         Finish::Flood => {
             let detail = format!(
@@ -127,6 +131,14 @@ fn not_started(shell: &Command, error: &std::io::Error) -> Skip {
     )
 }
 
+fn no_thread(threads: io::Result<()>) -> Skip {
+    let why = threads.map_or_else(|error| error.to_string(), |()| String::new());
+    let detail = format!(
+        "this system gives no further thread ({why}); raise its limit on processes (ulimit -u, or the pod's pids limit)"
+    );
+    Skip::new(SkipReason::Denied, detail)
+}
+
 fn ended_early(status: Option<ExitStatus>, stderr: &str) -> String {
     let status = status.map_or_else(
         || "an unknown status".to_owned(),
@@ -147,12 +159,14 @@ fn said(bytes: &[u8]) -> String {
 }
 
 /// Sends the script from a thread, since a shell need not read it.
-fn feed(child: &mut Child, script: &str) {
-    if let Some(mut stdin) = child.stdin.take() {
-        let script = script.to_owned();
-        // A shell that went away without reading shows in what it did not print.
-        thread::spawn(move || drop(stdin.write_all(script.as_bytes())));
-    }
+fn feed(child: &mut Child, script: &str) -> io::Result<()> {
+    let Some(mut stdin) = child.stdin.take() else {
+        return Ok(());
+    };
+    let script = script.to_owned();
+    // A shell that went away without reading shows in what it did not print.
+    let write = move || drop(stdin.write_all(script.as_bytes()));
+    thread::Builder::new().spawn(write).map(drop)
 }
 
 /// Which part of a stream is kept.
@@ -175,13 +189,14 @@ fn drain(
     stream: Option<impl Read + Send + 'static>,
     keep: Keep,
     ended: Sender<Drained>,
+    threads: &mut io::Result<()>,
 ) -> Arc<Mutex<Vec<u8>>> {
     let kept = Arc::new(Mutex::new(Vec::new()));
     let Some(mut stream) = stream else {
         return kept;
     };
     let shared = Arc::clone(&kept);
-    thread::spawn(move || {
+    let spawned = thread::Builder::new().spawn(move || {
         let mut chunk = [0; 16 * 1024];
         let mut end = Drained::Closed;
         loop {
@@ -210,6 +225,9 @@ fn drain(
         // Nobody listens any more once the deadline has passed.
         drop(ended.send(end));
     });
+    if let Err(error) = spawned {
+        *threads = Err(error);
+    }
     kept
 }
 

@@ -3,7 +3,7 @@
 //! and `join()` fails or hangs. So: drain both, watch the status, one deadline around everything, then abort.
 
 use super::exec_end::{End, after_upgrade, before_upgrade, printed_refusal};
-use crate::cluster::call::{check_names, pause};
+use crate::cluster::call::{check_names, pause, said};
 use crate::cluster::run::Stop;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
@@ -28,9 +28,10 @@ pub struct ExecTarget {
 
 impl fmt::Display for ExecTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "pod {}/{}", self.namespace, self.pod)?;
+        // What the API says is foreign, and a name in it may be anything.
+        write!(f, "pod {}/{}", said(&self.namespace), said(&self.pod))?;
         match &self.container {
-            Some(container) => write!(f, " container {container}"),
+            Some(container) => write!(f, " container {}", said(container)),
             None => Ok(()),
         }
     }

@@ -117,6 +117,10 @@ pub enum SkipReason {
     NoShell,
     /// No answer within the deadline.
     Timeout,
+    /// The deadline of the whole run came first.
+    RunDeadline,
+    /// The person who waited stopped the run first.
+    Interrupted,
     /// The connection broke before the answer was complete.
     ConnectionLost,
     /// There was an answer, and it could not be understood.
@@ -127,7 +131,7 @@ pub enum SkipReason {
 
 impl SkipReason {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::NotApplicable,
         Self::NotSelected,
         Self::NotCollected,
@@ -135,6 +139,8 @@ impl SkipReason {
         Self::Denied,
         Self::NoShell,
         Self::Timeout,
+        Self::RunDeadline,
+        Self::Interrupted,
         Self::ConnectionLost,
         Self::Unparsable,
         Self::Unresolved,
@@ -167,6 +173,13 @@ impl SkipReason {
                 "No answer within the deadline. Give more time (`--timeout`, `--deadline`); where it happens again, look at the \
                  pod and the node: a driver that hangs answers nothing."
             }
+            Self::RunDeadline => {
+                "The time of the whole run was over before it was looked at, which says nothing about it. Give more time \
+                 (`--deadline`), or look at more containers at once (`--parallel`)."
+            }
+            Self::Interrupted => {
+                "Somebody stopped the run before it was looked at, which says nothing about it. Run again."
+            }
             Self::ConnectionLost => {
                 "The connection broke before the answer was complete, often because the pod was replaced. Run again."
             }
@@ -180,6 +193,11 @@ impl SkipReason {
         }
     }
 
+    /// This tool stopped looking: that says nothing about what it looked at.
+    pub fn is_ours(self) -> bool {
+        matches!(self, Self::RunDeadline | Self::Interrupted)
+    }
+
     /// In plain words, for a sentence.
     pub fn words(self) -> &'static str {
         match self {
@@ -190,6 +208,8 @@ impl SkipReason {
             Self::Denied => "no permission",
             Self::NoShell => "no shell",
             Self::Timeout => "no answer in time",
+            Self::RunDeadline => "the time of the whole run was over",
+            Self::Interrupted => "the run was interrupted",
             Self::ConnectionLost => "connection lost",
             Self::Unparsable => "not understood",
             Self::Unresolved => "value or template not in the input",
@@ -206,6 +226,8 @@ impl SkipReason {
             Self::Denied => "denied",
             Self::NoShell => "no-shell",
             Self::Timeout => "timeout",
+            Self::RunDeadline => "run-deadline",
+            Self::Interrupted => "interrupted",
             Self::ConnectionLost => "connection-lost",
             Self::Unparsable => "unparsable",
             Self::Unresolved => "unresolved",

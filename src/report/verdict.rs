@@ -2,10 +2,10 @@
 
 use super::{
     Finding, Fix, GapKind, InputError, Pairs, Probed, SkipReason, Status, TRANSFER, Trust,
-    WorkloadReport,
+    WorkloadReport, ends,
 };
 use crate::target::{Target, TargetKind};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Transfers that were asked for and came to no answer.
 pub(super) fn undone(checks: &[Finding]) -> Vec<&Finding> {
@@ -104,7 +104,7 @@ pub(super) fn verdict(
             [one] => format!("Nothing could be judged on {}", one.target),
             many => format!("Nothing could be judged on {} containers", many.len()),
         },
-        [] if !targets.is_empty() => about_targets(targets, fixes, nothing),
+        [] if !targets.is_empty() => about_targets(targets, fixes, checks, nothing),
         [] if !errors.is_empty() => "Nothing could be judged".to_owned(),
         [] => {
             "No Dynamo worker was found in the input, so nothing can be said about its interconnect"
@@ -127,6 +127,7 @@ pub(super) fn verdict(
         }
         out = format!("{lead}; {}", within_a_sentence(&out));
     }
+    out.push_str(&cut_short(checks));
     if let Some(first) = fixes.first() {
         let lead = match (first.status, trust) {
             (Status::Fail, _) => "; fix first: ",
@@ -205,6 +206,58 @@ fn because(pairs: &Pairs) -> String {
     }
 }
 
+/// What this tool did not get to, because it was stopped or its own time was over.
+fn cut_short(checks: &[Finding]) -> String {
+    let mut out = String::new();
+    for reason in [SkipReason::Interrupted, SkipReason::RunDeadline] {
+        let of_reason = |f: &&Finding| f.reason == Some(reason);
+        if !checks.iter().any(|f| of_reason(&f)) {
+            continue;
+        }
+        let containers = || checks.iter().filter(|f| f.id == UNSEEN);
+        let what = match (containers().filter(of_reason).count(), containers().count()) {
+            (0, _) => "everything was looked at".to_owned(),
+            (1, 1) => "the container was looked at".to_owned(),
+            (lost, all) => format!("{lost} of {all} containers were looked at"),
+        };
+        out.push_str(&format!("; {} before {what}", reason.words()));
+    }
+    out
+}
+
+/// How many pairs were proven, of those in question.
+fn proven_pairs(pairs: &Pairs) -> String {
+    let mut tried: BTreeMap<[&str; 2], bool> = BTreeMap::new();
+    for pair in &pairs.made {
+        *tried
+            .entry(ends(&pair.initiator, &pair.target))
+            .or_insert(true) &= pair.proven;
+    }
+    let proven = tried.values().filter(|proven| **proven).count();
+    let of = pairs.of.max(tried.len());
+    if proven == of {
+        return "the lane of every pair was proven, but a check that trust needs failed or could not be made".to_owned();
+    }
+    let was = |n: usize| if n == 1 { "was" } else { "were" };
+    let pair = if of == 1 { "pair" } else { "pairs" };
+    let left = match pairs.left {
+        0 => String::new(),
+        n if n + tried.len() == of && proven == tried.len() => {
+            format!(
+                "; the {} {} not tried",
+                if n == 1 { "other" } else { "others" },
+                was(n)
+            )
+        }
+        n => format!("; {n} {} not tried", was(n)),
+    };
+    format!(
+        "{proven} of {of} {pair} {} proven{}{left}",
+        was(if of == 1 { 1 } else { proven }),
+        because(pairs)
+    )
+}
+
 fn about_one(w: &WorkloadReport, nothing: &str, pairs: &Pairs) -> String {
     let name = &w.name;
     match w.trust {
@@ -218,13 +271,15 @@ fn about_one(w: &WorkloadReport, nothing: &str, pairs: &Pairs) -> String {
                 "Disaggregated serving with {name} can be trusted: the lane of every pair was proven"
             )
         }
-        Trust::Unproven if pairs.made.is_empty() => format!(
-            "Disaggregated serving with {name} is not proven: {nothing} on its KV path failed, and no transfer was observed"
-        ),
-        Trust::Unproven => format!(
-            "Disaggregated serving with {name} is not proven: {nothing} on its KV path failed, and {}",
-            proven_of(pairs)
-        ),
+        Trust::Unproven => {
+            let pairs = match pairs.made.is_empty() {
+                true => "no transfer was observed".to_owned(),
+                false => proven_pairs(pairs),
+            };
+            format!(
+                "Disaggregated serving with {name} is not proven: {nothing} on its KV path failed, and {pairs}"
+            )
+        }
         Trust::Untrusted => format!("Disaggregated serving with {name} cannot be trusted"),
     }
 }
@@ -264,12 +319,17 @@ fn proven_of(pairs: &Pairs) -> String {
 }
 
 /// What can be said of ends alone. One that could not be looked at is not known to be bad.
-fn about_targets(targets: &[Probed], fixes: &[Fix], nothing: &str) -> String {
+fn about_targets(targets: &[Probed], fixes: &[Fix], checks: &[Finding], nothing: &str) -> String {
     let nothing = format!("N{}", &nothing[1..]);
     let unseen: BTreeSet<&Target> = fixes
         .iter()
         .filter(|f| f.id == UNSEEN && f.status == Status::Fail)
         .flat_map(|f| f.also.iter().chain([&f.target]))
+        .chain(
+            (checks.iter())
+                .filter(|f| f.id == UNSEEN && f.reason.is_some_and(SkipReason::is_ours))
+                .map(|f| &*f.target),
+        )
         .collect();
     let unseen = |t: &Probed| unseen.contains(&t.target);
     let lost = targets.iter().filter(|t| unseen(t)).count();

@@ -325,7 +325,9 @@ fn failed(failure: &Failure, record: &TransferRecord, text: &UcxText, intent: &I
         What::Killed | What::OutOfMemory | What::StreamLost => {
             (Status::Skipped, Some(SkipReason::ConnectionLost))
         }
-        What::Stopped | What::CutShort => (Status::Skipped, Some(SkipReason::Timeout)),
+        What::Stopped => (Status::Skipped, Some(SkipReason::Timeout)),
+        What::CutShort => (Status::Skipped, Some(SkipReason::RunDeadline)),
+        What::Interrupted => (Status::Skipped, Some(SkipReason::Interrupted)),
         What::Deadline if !matches!(failure.stage, Stage::Connect | Stage::Xfer { .. }) => {
             (Status::Skipped, Some(SkipReason::Timeout))
         }

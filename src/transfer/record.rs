@@ -198,6 +198,8 @@ pub enum What {
     Deadline,
     /// The run of which it is a part came to an end first.
     CutShort,
+    /// The person who waited stopped the run first.
+    Interrupted,
     /// The connection to the container broke.
     StreamLost,
     /// More output than is accepted.

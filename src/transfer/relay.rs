@@ -72,12 +72,12 @@ pub async fn run_until<T: Open, I: Open>(
         Ok(Ok(Ok(()))) => None,
         Ok(Ok(Err(first))) => Some(run.settle(first).await),
         Err(halt) => {
-            let detail = match halt {
-                Halt::Interrupted => "the run was interrupted",
-                Halt::Deadline => "the time of the whole run was over",
+            let (what, detail) = match halt {
+                Halt::Interrupted => (What::Interrupted, "the run was interrupted"),
+                Halt::Deadline => (What::CutShort, "the time of the whole run was over"),
             };
             let (side, stage) = (run.waiting_for, run.stage);
-            Some(Failure::new(side, stage, What::CutShort, detail))
+            Some(Failure::new(side, stage, what, detail))
         }
         Ok(Err(_)) => {
             let detail = format!("the whole run has {} s", settings.limits.run.as_secs());

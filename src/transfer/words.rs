@@ -44,7 +44,7 @@ pub(super) fn of_failure(failure: &Failure, record: &TransferRecord) -> String {
         What::Crashed => "The probe crashed",
         What::Stopped => "The probe is stopped or frozen",
         What::Deadline => "A time limit passed",
-        What::CutShort => "The transfer was cut short",
+        What::CutShort | What::Interrupted => "The transfer was cut short",
         What::StreamLost => "The connection to the container was lost",
         What::Flood => "The container flooded the probe's output",
         What::Nonsense => "The probe's answers make no sense",
@@ -123,7 +123,8 @@ pub(super) fn fix_of_failure(failure: &Failure) -> &'static str {
         What::Deadline => {
             "Run it again while the machine is idle; if it repeats, read the last lines of the log."
         }
-        What::CutShort => "Run it again, with a larger --deadline if the time was over.",
+        What::CutShort => "Run it again, with a larger --deadline.",
+        What::Interrupted => "Run it again.",
         What::StreamLost => {
             "Run it again; if it repeats, look at the API server, the kubelet and the network between them."
         }

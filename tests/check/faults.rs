@@ -1,5 +1,6 @@
 //! What can go wrong while a deployment is looked at: each has its own words, and the rest of the report stands.
 
+use crate::fake::cluster::FakeCluster;
 use crate::fake::kubelet::Exec;
 use crate::fake::pod::FakePod;
 use crate::fleet::{Fleet, cluster, healthy};
@@ -235,5 +236,243 @@ async fn a_recipe_of_something_else_and_a_single_pod_are_refused() {
         run.stderr.contains("`node --pod POD` looks at one"),
         "{}",
         run.stderr
+    );
+}
+
+/// Exec hangs in every worker of `g`, whose manifests have no fault.
+async fn hung() -> (FakeCluster, Vec<tempfile::TempDir>) {
+    let exec = |pod: FakePod| pod.exec(Exec::Hang);
+    let (builder, trees) = Fleet::new("g")
+        .worker("prefill", &[], exec)
+        .worker("decode", &[], exec)
+        .into(cluster());
+    (builder.start().await, trees)
+}
+
+#[tokio::test]
+async fn what_the_tool_itself_cut_short_is_held_against_nobody() {
+    let (fake, _trees) = hung().await;
+    let kubeconfig = fake.kubeconfig();
+    let args = ["--kubeconfig", kubeconfig.to_str().unwrap(), "g"];
+    let mut command = crate::run::command("check");
+    command.args(args);
+    let execs = || {
+        let all = fake.requests();
+        all.iter().filter(|r| r.path.ends_with("/exec")).count() >= 2
+    };
+    let stopped = crate::run::interrupted(command, &["-INT"], execs).await;
+    assert_eq!(stopped.code, Some(130), "{}", stopped.stderr);
+    let late = on(&fake, &["g", "--deadline", "3"]).await;
+    for (run, words) in [
+        (stopped, "the run was interrupted before 2 of 2 containers"),
+        (
+            late,
+            "the time of the whole run was over before 2 of 2 containers",
+        ),
+    ] {
+        let report = run.report();
+        assert_eq!(report["trust"], "unproven", "{}", report["verdict"]);
+        let verdict = report["verdict"].as_str().unwrap().to_owned();
+        assert!(verdict.contains(words), "{verdict}");
+        assert!(!run.fixes().contains(&"NODE001".to_owned()));
+        assert!(
+            run.took < std::time::Duration::from_secs(20),
+            "{:?}",
+            run.took
+        );
+    }
+    // A kubelet that hangs while there is time is another matter.
+    let hangs = on(&fake, &["g", "--timeout", "2"]).await;
+    assert_eq!(hangs.report()["trust"], "untrusted", "{}", hangs.stdout);
+}
+
+#[tokio::test]
+async fn a_server_that_takes_its_time_for_every_answer_does_not_outlive_the_deadline() {
+    let exec = |pod: FakePod| pod.exec(Exec::Hang);
+    let (builder, _trees) = Fleet::new("g")
+        .worker("prefill", &[], exec)
+        .worker("decode", &[], exec)
+        .into(cluster());
+    let pause = std::time::Duration::from_millis(1_400);
+    let fake = builder.slow(pause).start().await;
+    let run = on(&fake, &["--nodes", "--deadline", "4"]).await;
+    // Three answers alone take longer.
+    assert!(
+        run.took < std::time::Duration::from_secs(9),
+        "{:?}",
+        run.took
+    );
+    assert_eq!(run.report()["trust"], "unproven", "{}", run.stdout);
+    // On a busy machine the first answer may be too late already.
+    let over = ["the whole run was over", "no answer within"];
+    assert!(
+        over.iter().any(|o| run.stdout.contains(o)),
+        "{}",
+        run.stdout
+    );
+}
+
+/// Whatever a name, a path, an argument or an answer holds, it cannot act on a terminal.
+#[tokio::test]
+async fn hostile_text_reaches_no_terminal() {
+    const EVIL: &str = "x\u{1b}[31m\u{7}\u{202e}\r";
+    let (builder, _trees) = healthy("g").into(cluster());
+    let evil = |pod: FakePod| {
+        pod.set("/metadata/name", EVIL.into())
+            .set("/spec/nodeName", EVIL.into())
+    };
+    let fake = evil(FakePod::new("llm", "evil", "/nowhere"))
+        .label("nvidia.com/dynamo-graph-deployment-name", "g")
+        .label("nvidia.com/dynamo-component", "decode")
+        .label("nvidia.com/dynamo-component-type", "decode");
+    let fake = builder.with(fake).start().await;
+    let kubeconfig = fake.kubeconfig();
+    let reach = ["--kubeconfig", kubeconfig.to_str().unwrap()];
+    let dir = tempfile::TempDir::new().unwrap();
+    let kept = dir.path().join("r");
+    let saved = on(&fake, &["g", "--save", kept.to_str().unwrap()]).await;
+    assert!(saved.stdout.contains("\\u{1b}"), "{}", saved.stdout);
+    let file = kept.join("bundle.json");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let mut bundle: serde_json::Value = serde_json::from_str(&text).unwrap();
+    for snapshot in bundle["snapshots"].as_array_mut().unwrap() {
+        snapshot["answers"]["target"] = json!({"text": EVIL});
+        snapshot["place"]["pod"] = EVIL.into();
+    }
+    for manifest in bundle["deployment"]["manifests"].as_array_mut().unwrap() {
+        manifest["path"] = EVIL.into();
+    }
+    bundle["deployment"]["name"] = EVIL.into();
+    let forged = dir.path().join("forged.json");
+    std::fs::write(&forged, bundle.to_string()).unwrap();
+    let forged = forged.to_str().unwrap();
+    let bad = dir.path().join("bad.json");
+    std::fs::write(
+        &bad,
+        json!({"format": 1, "snapshots": [], EVIL: 1}).to_string(),
+    )
+    .unwrap();
+    let bad = bad.to_str().unwrap();
+    let evil_user = json!({"tokenFile": format!("/{EVIL}")});
+    let token = dir.path().join("kubeconfig");
+    std::fs::copy(fake.kubeconfig_for(evil_user), &token).unwrap();
+    let fresh = fake.kubeconfig();
+    assert_eq!(fresh, kubeconfig);
+    let cases: [(&str, &[&str]); 12] = [
+        ("check", &[reach[0], reach[1], "g"]),
+        ("check", &[reach[0], reach[1], EVIL]),
+        ("check", &[reach[0], reach[1], "-n", EVIL]),
+        ("check", &[reach[0], reach[1], "-l", EVIL]),
+        ("check", &[reach[0], reach[1], "--context", EVIL]),
+        ("check", &["--kubeconfig", token.to_str().unwrap()]),
+        ("check", &[reach[0], reach[1], "--save", EVIL]),
+        ("check", &["--from", EVIL]),
+        ("check", &["--from", forged]),
+        ("check", &["--from", bad]),
+        ("node", &[reach[0], reach[1], "--pod", EVIL, "-n", EVIL]),
+        ("node", &["--from", forged]),
+    ];
+    for (command, args) in cases {
+        for output in [
+            "text", "json", "markdown", "html", "junit", "github", "sarif",
+        ] {
+            let mut run = crate::run::command(command);
+            run.args(args)
+                .args(["-v", "-o", output])
+                .env("CLICOLOR_FORCE", "1")
+                .current_dir(dir.path());
+            let run = crate::run::run(run).await;
+            let all = run.stdout + &run.stderr;
+            let colours = |part: &str| part.starts_with("[31mx") || part.starts_with("[31m\u{7}");
+            let acts = all.contains(['\u{7}', '\u{202e}', '\r'])
+                || all.contains("\\u001b")
+                || all.split('\u{1b}').skip(1).any(colours);
+            assert!(!acts, "{command} {args:?} {output}: {all:?}");
+            assert!(all.len() > 40, "{command} {args:?} {output}: {all:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn options_of_a_live_run_do_not_go_with_a_recording() {
+    let live: [&[&str]; 12] = [
+        &["-n", "other"],
+        &["-c", "x"],
+        &["--context", "x"],
+        &["--kubeconfig", "x"],
+        &["--parallel", "2"],
+        &["--timeout", "5"],
+        &["--deadline", "5"],
+        &["--sample", "1"],
+        &["--quick"],
+        &["--gpu", "3"],
+        &["--memory", "host"],
+        &["--backend", "UCX"],
+    ];
+    for more in live {
+        let args = [&["--from", "r"], more].concat();
+        let run = crate::run(&args).await;
+        assert_eq!(run.code, Some(2), "{more:?}: {}", run.stdout);
+        assert!(run.stderr.contains("cannot be used with"), "{}", run.stderr);
+    }
+    for many in ["0", "1025", "18446744073709551615", "x"] {
+        let run = crate::run(&["--parallel", many]).await;
+        assert_eq!(run.code, Some(2), "{many}");
+        assert!(run.stderr.contains("from 1 to 1024"), "{}", run.stderr);
+    }
+    let mut node = crate::run::command("node");
+    node.args(["--kubeconfig", "x"]);
+    let run = crate::run::run(node).await;
+    assert_eq!(run.code, Some(2));
+    assert!(run.stderr.contains("--pod <POD>"), "{}", run.stderr);
+}
+
+#[tokio::test]
+async fn too_few_descriptors_or_a_full_disk_are_told_in_words() {
+    let (builder, _trees) = healthy("g").into(cluster());
+    let fake = builder.start().await;
+    let kubeconfig = fake.kubeconfig();
+    let binary = env!("CARGO_BIN_EXE_dynamo-interconnect-check");
+    let shell = async |script: String| {
+        let mut shell = tokio::process::Command::new("sh");
+        shell.arg("-c").arg(script).arg(binary);
+        shell.stdin(std::process::Stdio::null());
+        shell.output().await.unwrap()
+    };
+    for files in 5..=15 {
+        let script = format!(
+            "ulimit -n {files}; exec \"$0\" check g --kubeconfig '{}'",
+            kubeconfig.display()
+        );
+        let output = shell(script).await;
+        let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        assert!(!said.contains("panicked"), "{files}: {said}");
+        assert_eq!(output.status.code(), Some(4), "{files}: {said}");
+        assert!(said.contains("open files"), "{files}: {said}");
+    }
+    let output = shell("exec \"$0\" demo >/dev/full".to_owned()).await;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(4), "{said}");
+    assert!(
+        said.contains("cannot write to standard output: No space left"),
+        "{said}"
+    );
+}
+
+#[tokio::test]
+async fn a_file_of_choices_that_leads_nowhere_is_not_passed_over() {
+    let (builder, _trees) = healthy("g").into(cluster());
+    let fake = builder.start().await;
+    let dir = tempfile::TempDir::new().unwrap();
+    let link = dir.path().join(".dynamo-interconnect-check.toml");
+    std::os::unix::fs::symlink("nowhere", link).unwrap();
+    let mut command = crate::run::against(crate::run::command("check"), &fake.kubeconfig());
+    command.arg("g").current_dir(dir.path());
+    let run = crate::run::run(command).await;
+    assert_eq!(run.code, Some(4), "{}", run.stdout);
+    assert!(
+        run.errors().contains(".dynamo-interconnect-check.toml"),
+        "{}",
+        run.errors()
     );
 }

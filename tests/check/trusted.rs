@@ -191,3 +191,106 @@ async fn every_pair_must_be_proven_each_once() {
     bundle.snapshots.push(more);
     assert_eq!(judged(bundle).trust, Trust::Unproven);
 }
+
+/// What is done to one transfer.
+type Change<'a> = &'a dyn Fn(&mut PairFacts);
+
+/// Reads it again as a recording, where it may come from anybody.
+fn reread(bundle: &Bundle) -> Report {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("again");
+    bundle::write(&path, bundle).unwrap();
+    judged(bundle::read(&path).unwrap())
+}
+
+#[tokio::test]
+async fn transfers_that_contradict_themselves_prove_nothing() {
+    let whole = recorded(Fabric::InfiniBand).await;
+    let made = |change: &dyn Fn(&mut PairFacts)| {
+        let mut bundle = whole.clone();
+        change(&mut bundle.deployment.as_mut().unwrap().transfers[1]);
+        reread(&bundle)
+    };
+    assert_eq!(made(&|_| ()).trust, Trust::Trusted);
+    let report = made(&|pair| pair.wrong_bytes = true);
+    assert_eq!(report.trust, Trust::Untrusted);
+    assert!(report.verdict.contains("WRONG BYTES"), "{}", report.verdict);
+    let cases: [(&str, Change<'_>); 11] = [
+        ("tcp", &|pair| pair.lane = "tcp/eth0".to_owned()),
+        ("no lane", &|pair| pair.lane = String::new()),
+        ("unknown", &|pair| pair.lane = "unknown: why".to_owned()),
+        ("nothing", &|pair| {
+            pair.lane = "nothing was moved: why".to_owned()
+        }),
+        ("no rate", &|pair| {
+            (pair.write_gbytes, pair.read_gbytes) = (None, None);
+        }),
+        ("zero", &|pair| pair.read_gbytes = Some(0.0)),
+        ("negative", &|pair| pair.write_gbytes = Some(-5.0)),
+        ("share", &|pair| pair.of_line_rate = Some(-1.0)),
+        ("namespace", &|pair| {
+            pair.namespace = Some("other".to_owned())
+        }),
+        ("skipped", &|pair| {
+            (pair.status, pair.reason) = (Status::Skipped, Some(SkipReason::Timeout));
+        }),
+        ("fail", &|pair| pair.status = Status::Fail),
+    ];
+    for (what, change) in cases {
+        let report = made(change);
+        let trust = match what {
+            "fail" => Trust::Untrusted,
+            _ => Trust::Unproven,
+        };
+        assert_eq!(report.trust, trust, "{what}");
+        let pair = &report.pairs.made[1];
+        assert!(!pair.proven && pair.write_gbytes.is_none(), "{what}");
+        let found = report.checks.iter().filter(|f| f.id == "XFER001");
+        let said: Vec<&str> = found.map(|f| f.detail.as_str()).collect();
+        let contradicts = |said: &&&str| said.contains("contradicts itself");
+        assert_eq!(
+            said.iter().filter(contradicts).count(),
+            1,
+            "{what}: {said:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn the_verdict_counts_the_pairs_that_were_proven() {
+    let whole = recorded(Fabric::InfiniBand).await;
+    let said = |change: &dyn Fn(&mut Bundle)| {
+        let mut bundle = whole.clone();
+        change(&mut bundle);
+        judged(bundle).verdict
+    };
+    let transfers = |bundle: &mut Bundle, n: usize| {
+        bundle.deployment.as_mut().unwrap().transfers.truncate(n);
+    };
+    let one = said(&|bundle| transfers(bundle, 1));
+    assert!(
+        one.contains("1 of 4 pairs was proven; the others were not tried"),
+        "{one}"
+    );
+    let two = said(&|bundle| {
+        transfers(bundle, 2);
+        bundle.deployment.as_mut().unwrap().transfers[0].proven = false;
+    });
+    assert!(
+        two.contains("1 of 4 pairs was proven; 2 were not tried"),
+        "{two}"
+    );
+    let unread = said(&|bundle| {
+        let skipped = Answer::Missing {
+            reason: SkipReason::Interrupted,
+            detail: "d".to_owned(),
+        };
+        bundle.snapshots[0].edit(|s| _ = s.answers.insert("target".to_owned(), skipped));
+    });
+    let words = "the lane of every pair was proven, but a check that trust needs";
+    assert!(unread.contains(words), "{unread}");
+    let words = "the run was interrupted before 1 of 4 containers were looked at";
+    assert!(unread.contains(words), "{unread}");
+    let none = said(&|bundle| transfers(bundle, 0));
+    assert!(none.contains("no transfer was observed"), "{none}");
+}

@@ -273,6 +273,17 @@ async fn ten_megabytes_arrive_whole() {
 }
 
 #[tokio::test]
+async fn a_server_that_sends_pings_and_reads_nothing_is_left() {
+    let fake = FakeCluster::builder()
+        .with(FakePod::new("llm", "p", "/").exec(Exec::Pings))
+        .start()
+        .await;
+    let client = connected(&fake).await.client;
+    let outcome = run_script(&client, &at("p", None), "exit 0\n", &limits()).await;
+    assert_eq!(outcome.end, End::ConnectionLost);
+}
+
+#[tokio::test]
 async fn a_flood_of_stderr_neither_stalls_stdout_nor_fills_memory() {
     let outcome = both(Exec::StderrFlood(20 << 20), "exit 0\n", limits()).await;
     assert_eq!(

@@ -1,15 +1,20 @@
 //! Finding pods, and what is kept of them.
 
 use crate::connected;
-use crate::fake::cluster::{Builder, FakeCluster};
+use crate::fake::cluster::{Builder, FakeCluster, Odd};
 use crate::fake::pod::FakePod;
-use dynamo_interconnect_check::cluster::call::Cause;
+use dynamo_interconnect_check::cluster::call::{Cause, Patience};
+use dynamo_interconnect_check::cluster::connect::Cluster;
+use dynamo_interconnect_check::cluster::deployment::{self, Choice};
+use dynamo_interconnect_check::cluster::nodes::{list_domains, list_nodes};
 use dynamo_interconnect_check::cluster::pods::{by_name, by_selector, of_deployment};
 use dynamo_interconnect_check::cluster::project::{
     EnvValue, MountSource, Phase, Pod, Reference, State,
 };
 use dynamo_interconnect_check::manifest::workload::Role;
+use dynamo_interconnect_check::snapshot::{Domains, Nodes};
 use serde_json::{Value, json};
+use std::time::{Duration, Instant};
 
 fn transport(name: &str) -> bool {
     name.starts_with("UCX_")
@@ -469,4 +474,135 @@ async fn the_fake_serves_nodes_and_custom_objects() {
         Cause::from(&client.request::<Value>(no_crd).await.unwrap_err()),
         Cause::NotFound
     );
+}
+
+/// What is said where each kind of list cannot be read: pods, graphs, nodes, ComputeDomains.
+async fn said_of_lists(cluster: &Cluster) -> [String; 4] {
+    let pods = by_selector(cluster, "llm", "app=x", &transport).await;
+    let choice = Choice::Graph(None);
+    let graphs = deployment::find(cluster, "llm", &choice, &transport).await;
+    let nodes = match list_nodes(cluster).await {
+        Nodes::Missing { detail, .. } => detail,
+        Nodes::Known(_) => "known".to_owned(),
+    };
+    let domains = match list_domains(cluster, "llm").await {
+        Domains::Missing { detail, .. } => detail,
+        Domains::Known(_) => "known".to_owned(),
+    };
+    [
+        pods.unwrap_err().to_string(),
+        graphs.unwrap_err().to_string(),
+        nodes,
+        domains,
+    ]
+}
+
+fn all_lists(odd: Odd) -> Builder {
+    [
+        "/pods",
+        "/nodes",
+        "/dynamographdeployments",
+        "/computedomains",
+    ]
+    .into_iter()
+    .fold(FakeCluster::builder(), |all, path| all.odd(path, odd))
+}
+
+#[tokio::test]
+async fn a_list_that_does_not_end_is_an_error_that_says_how_far_it_was_read() {
+    for (odd, most, words) in [
+        (Odd::Again, 2, "2 pages were read, and it begins again"),
+        (Odd::Onward, 1_000, "1000 pages were read;"),
+    ] {
+        let fake = all_lists(odd).start().await;
+        let cluster = connected(&fake).await;
+        for said in said_of_lists(&cluster).await {
+            assert!(said.starts_with("cannot list "), "{said}");
+            assert!(
+                said.contains("does not end") && said.contains(words),
+                "{said}"
+            );
+        }
+        // Of graphs two lists are asked for at once, those of pods among them.
+        assert!(
+            fake.requests().len() <= 1 + 5 * most,
+            "{}",
+            fake.requests().len()
+        );
+    }
+}
+
+#[tokio::test]
+async fn all_lists_together_end_with_the_run() {
+    for pause in [Duration::from_millis(20), Duration::from_millis(700)] {
+        let fake = all_lists(Odd::Onward).slow(pause).start().await;
+        let mut cluster = connected(&fake).await;
+        let began = Instant::now();
+        cluster.patience.until = Some((began + Duration::from_secs(2)).into());
+        for said in said_of_lists(&cluster).await {
+            assert!(
+                said.contains("the time of the whole run was over"),
+                "{said}"
+            );
+        }
+        assert!(
+            began.elapsed() < Duration::from_secs(4),
+            "{:?}",
+            began.elapsed()
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_answer_without_end_is_cut_and_named() {
+    let fake = all_lists(Odd::Flood).start().await;
+    let cluster = connected(&fake).await;
+    for said in said_of_lists(&cluster).await {
+        assert!(said.contains("the answer is larger than 64 MiB"), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_says_not_now_until_the_time_is_over_is_quoted() {
+    let busy = json!({"message": "slow down", "details": {"retryAfterSeconds": 60}});
+    let fake = FakeCluster::builder()
+        .fault("/pods", 9, 429, busy)
+        .start()
+        .await;
+    let mut cluster = connected(&fake).await;
+    let short = Duration::from_millis(300);
+    for of_the_run in [false, true] {
+        cluster.patience = Patience {
+            each: if of_the_run { short * 100 } else { short },
+            until: of_the_run.then(|| (Instant::now() + short).into()),
+        };
+        let error = by_selector(&cluster, "llm", "app=x", &transport).await;
+        let said = "slow down".to_owned();
+        assert_eq!(error.unwrap_err().cause, Cause::Throttled { said });
+    }
+}
+
+#[tokio::test]
+async fn graphs_and_domains_are_listed_anew_as_pods_are() {
+    let many = |group: &str, kind: &str| {
+        let objects = (0..101).map(|n| {
+            let path = format!("/apis/{group}/namespaces/llm/{kind}/o{n}");
+            (path, json!({"metadata": {"name": format!("o{n}")}}))
+        });
+        objects.fold(FakeCluster::builder(), |all, (path, object)| {
+            all.object(&path, object)
+        })
+    };
+    let domains = many("resource.nvidia.com/v1beta1", "computedomains").expire_lists(2);
+    let fake = domains.start().await;
+    match list_domains(&connected(&fake).await, "llm").await {
+        Domains::Known(domains) => assert_eq!(domains.len(), 101),
+        Domains::Missing { detail, .. } => panic!("{detail}"),
+    }
+    let graphs = many("nvidia.com/v1beta1", "dynamographdeployments").expire_lists(2);
+    let fake = graphs.start().await;
+    let choice = Choice::Graph(None);
+    let found = deployment::find(&connected(&fake).await, "llm", &choice, &transport).await;
+    let said = found.unwrap_err().to_string();
+    assert!(said.contains("has 101 deployments"), "{said}");
 }

@@ -44,6 +44,17 @@ struct Fault {
     code: u16,
 }
 
+/// What is wrong with every answer to some requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Odd {
+    /// The list goes on with the same token for ever.
+    Again,
+    /// The list goes on with a new token for ever.
+    Onward,
+    /// More bytes than any answer has.
+    Flood,
+}
+
 /// Describes the cluster to start.
 #[derive(Default)]
 pub struct Builder {
@@ -53,6 +64,7 @@ pub struct Builder {
     faults: Vec<Fault>,
     token: Option<String>,
     identity: Option<Identity>,
+    odd: Vec<(String, Odd)>,
     v4_only: bool,
     before_1_35: bool,
     orphans: bool,
@@ -120,6 +132,12 @@ impl Builder {
             answer,
             code,
         });
+        self
+    }
+
+    /// Answers every request whose path contains this in an odd way.
+    pub fn odd(mut self, contains: &str, odd: Odd) -> Self {
+        self.odd.push((contains.to_owned(), odd));
         self
     }
 
@@ -313,6 +331,10 @@ async fn answer(State(world): State<Arc<World>>, request: Request) -> Response {
         return exec(&world, pod, &query, request).await;
     }
     tokio::time::sleep(world.described.slow).await;
+    let mut odd = world.described.odd.iter();
+    if let Some((_, odd)) = odd.find(|(contains, _)| path.contains(contains)) {
+        return odd.answer(world.log.lock().unwrap().len());
+    }
     match path.as_str() {
         REVIEWS => review(&world, request).await,
         "/version" => Json(json!({
@@ -321,6 +343,19 @@ async fn answer(State(world): State<Arc<World>>, request: Request) -> Response {
         }))
         .into_response(),
         _ => world.read(&path, &query),
+    }
+}
+
+impl Odd {
+    fn answer(self, asked: usize) -> Response {
+        let token = match self {
+            Self::Again => "again".to_owned(),
+            Self::Onward => asked.to_string(),
+            Self::Flood => return Body::from(vec![b' '; (64 << 20) + 1]).into_response(),
+        };
+        let metadata = json!({"resourceVersion": "1", "continue": token});
+        Json(json!({"kind": "List", "apiVersion": "v1", "metadata": metadata, "items": []}))
+            .into_response()
     }
 }
 

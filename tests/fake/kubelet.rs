@@ -44,6 +44,8 @@ pub enum Exec {
     Hang,
     /// Does not even upgrade: a hung kubelet.
     NeverAnswers,
+    /// Endless pings, and nothing is read.
+    Pings,
     /// Endless stdout.
     StdoutFlood,
     /// This much stderr, then stdout `done` and exit 0.
@@ -171,6 +173,11 @@ pub async fn serve(mut socket: WebSocket, request: Request) {
         }
         Exec::StdoutFlood => {
             while send(&mut socket, STDOUT, &[b'y'; 32 << 10]).await {}
+            return;
+        }
+        Exec::Pings => {
+            let ping = Bytes::from_static(&[b'p'; 125]);
+            while socket.send(Message::Ping(ping.clone())).await.is_ok() {}
             return;
         }
         Exec::StderrFlood(bytes) => {

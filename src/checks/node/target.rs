@@ -4,13 +4,15 @@ use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
 use crate::observed::{Observed, Skip};
 use crate::report::SkipReason;
+use crate::sanitise;
 
 check! {
     /// The container could not be looked at, or only in part.
     ///
     /// ## Why it matters
     /// A pod that does not run moves no KV cache, and of a pod that could not be reached nothing is known. Neither is a
-    /// pass: every question about it stays open.
+    /// pass: every question about it stays open. Where this tool was stopped, or its own time was over, before it had looked,
+    /// nothing is held against the container.
     ///
     /// ## Fix
     /// The detail names the cause: a name that is not there, a pod that is pending or has completed, an image without a
@@ -29,6 +31,8 @@ fn run(container: &Container<'_>) -> Outcome {
             reason: SkipReason::NotCollected,
             ..
         }) => return Err(Skip::not_applicable()),
+        // We stopped looking, which says nothing about the container.
+        Err(why) if why.reason.is_ours() => return Err(why),
         Err(why) => {
             let mut draft = Draft::fail(why.detail)
                 .headline(why.reason.words())
@@ -51,11 +55,20 @@ fn run(container: &Container<'_>) -> Outcome {
         return Err(Skip::new(SkipReason::Unparsable, detail));
     }
     Ok(vec![match said.split_once('\n') {
-        Some((what, early)) => Draft::warn(format!("{what} was reached, but {early}"))
-            .headline("it could be looked at only in part")
-            .fix("run again with more time (--timeout), and look at the pod if it happens again"),
-        None => Draft::ok(format!("{said} was reached")),
+        Some((what, early)) => {
+            Draft::warn(format!("{} was reached, but {}", shown(what), shown(early)))
+                .headline("it could be looked at only in part")
+                .fix(
+                    "run again with more time (--timeout), and look at the pod if it happens again",
+                )
+        }
+        None => Draft::ok(format!("{} was reached", shown(said))),
     }])
+}
+
+/// A recording may come from anybody.
+fn shown(text: &str) -> String {
+    sanitise::line(text, 500)
 }
 
 #[cfg(test)]
@@ -98,6 +111,15 @@ mod tests {
                 (drafts[0].status, drafts[0].detail.as_str()),
                 (status, detail)
             );
+        }
+        for reason in [SkipReason::Interrupted, SkipReason::RunDeadline] {
+            let detail = "it was not read".to_owned();
+            let skip = say(Some(Answer::Missing { reason, detail })).unwrap_err();
+            assert_eq!(skip.reason, reason);
+        }
+        for text in ["a\u{1b}[31m\u{202e}", "a\nb\u{7}"] {
+            let draft = say(Some(Answer::Text(text.to_owned()))).unwrap().remove(0);
+            assert!(!draft.detail.contains(['\u{1b}', '\u{202e}', '\u{7}']));
         }
         assert_eq!(say(None).unwrap_err(), Skip::not_applicable());
         for blank in ["", " ", "\n3 of 9 questions have no answer: it broke"] {

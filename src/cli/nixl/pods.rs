@@ -37,7 +37,7 @@ async fn transfers(arguments: &Arguments, end: Instant, stop: &Stop) -> Moved {
     let targets = &arguments.targets;
     let left = || end.saturating_duration_since(Instant::now()).max(LEAST);
     let cluster = tokio::select! {
-        connected = targets.connect(left()) => match connected {
+        connected = targets.connect(end) => match connected {
             Ok(cluster) => cluster,
             Err(message) => return Collected::error("Kubernetes API".to_owned(), message).into(),
         },
