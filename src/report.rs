@@ -365,7 +365,9 @@ impl Report {
     /// What the pipeline should do. `fail_on`: from which status on a finding fails the run. `require_trusted`: anything but
     /// trusted is 3.
     pub fn exit_code(&self, fail_on: FailOn, require_trusted: bool) -> ExitCode {
-        if !self.errors.is_empty() || !self.undone().is_empty() {
+        // What was asked for and could not be done is no pass: also what the run had no time for.
+        let unseen = |f: &Finding| f.reason == Some(SkipReason::RunDeadline);
+        if !self.errors.is_empty() || !self.undone().is_empty() || self.checks.iter().any(unseen) {
             ExitCode::CouldNotRun
         } else if self.checks.iter().any(|f| fail_on.fails(f.status))
             || fail_on != FailOn::Never && self.judged_nothing()
