@@ -524,7 +524,7 @@ fn a_transfer_that_was_asked_for_and_came_to_nothing_leads_and_is_no_pass() {
     assert!(
         failed
             .verdict
-            .starts_with("The KV path cannot be trusted: 0 of 1 pair proven"),
+            .starts_with("The KV path cannot be trusted: 0 of 1 pair was proven"),
         "{}",
         failed.verdict
     );
@@ -548,7 +548,7 @@ fn right_bytes_that_prove_nothing_say_why() {
             pairs,
         )
     };
-    let why = "0 of 1 pair proven, because both ends ran in one container and the bytes lay in host memory.";
+    let why = "0 of 1 pair was proven, because both ends ran in one container and the bytes lay in host memory.";
     assert_eq!(
         of(vec![]).verdict,
         format!("The KV path is not proven yet: {why}")

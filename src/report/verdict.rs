@@ -225,7 +225,8 @@ fn cut_short(checks: &[Finding]) -> String {
     out
 }
 
-/// How many pairs were proven, of those in question.
+/// How many pairs were proven, of those in question, and why the others were not: `1 of 4 pairs was proven, because the bytes
+/// lay in host memory; 2 were not tried`.
 fn proven_pairs(pairs: &Pairs) -> String {
     let mut tried: BTreeMap<[&str; 2], bool> = BTreeMap::new();
     for pair in &pairs.made {
@@ -296,26 +297,13 @@ fn about_pairs(trust: Trust, pairs: &Pairs) -> String {
             )
         }
         Trust::Untrusted => {
-            format!("The KV path cannot be trusted: {}", proven_of(pairs))
+            format!("The KV path cannot be trusted: {}", proven_pairs(pairs))
         }
         _ if proven == made && made == pairs.of => format!(
             "{proven} of {made} {pair} proven, and a check that trust needs failed or could not be made"
         ),
-        _ => format!("The KV path is not proven yet: {}", proven_of(pairs)),
+        _ => format!("The KV path is not proven yet: {}", proven_pairs(pairs)),
     }
-}
-
-/// `3 of 4 pairs proven, a sample of 16, because the bytes lay in host memory`.
-fn proven_of(pairs: &Pairs) -> String {
-    let made = pairs.made.len();
-    let proven = pairs.made.iter().filter(|p| p.proven).count();
-    let pair = if made == 1 { "pair" } else { "pairs" };
-    let sample = if made < pairs.of {
-        format!(", a sample of {}", pairs.of)
-    } else {
-        String::new()
-    };
-    format!("{proven} of {made} {pair} proven{sample}{}", because(pairs))
 }
 
 /// What can be said of ends alone. One that could not be looked at is not known to be bad.
