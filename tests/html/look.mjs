@@ -56,8 +56,16 @@ for (const path of pages) {
       elements: document.querySelectorAll("*").length,
       headings: [...document.querySelectorAll("h1, h2, h3")].map((h) => h.tagName),
       ran: window.canary ?? null,
+      covered: [...document.querySelectorAll("svg")].reduce((n, svg) => {
+        const plates = [...svg.querySelectorAll("rect.plate")].map((plate) => plate.getBoundingClientRect());
+        const meet = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
+        return n + plates.filter((a, at) => plates.slice(at + 1).some((b) => meet(a, b))).length;
+      }, 0),
+      small: [...document.querySelectorAll(".drawing svg text")].filter((t) => t.getBoundingClientRect().height < 11).length,
     }));
     if (seen.overflow > 0) fault(name, view.name, "is", seen.overflow, "px wider than the window");
+    if (seen.covered > 0) fault(name, view.name, "has", seen.covered, "plates of lanes that cover each other");
+    if (seen.small > 0) fault(name, view.name, "has", seen.small, "words in the picture that are too small to read");
     if (seen.active > 0) fault(name, view.name, "has", seen.active, "elements that act or load");
     if (seen.ran !== null) fault(name, view.name, "ran a script of the report:", seen.ran);
     await page.screenshot({ path: join(out, `${name}-${view.name}.png`), fullPage: !large });

@@ -189,33 +189,70 @@ impl Plate {
     }
 }
 
-/// A plate for each line, the gravest first, each where none lies yet.
+/// Shares of the way along a line, in percent, where its plate may lie: the middle is best.
+const PLACES: [usize; 9] = [50, 33, 67, 25, 75, 40, 60, 15, 85];
+
+/// A plate for each line, the gravest first, each where no other lies, as far as there is such a way to lay them.
 fn plates(picture: &Picture<'_>, layout: &Layout) -> Vec<Plate> {
     let mut lines: Vec<&Line<'_>> = picture.lines.iter().collect();
     lines.sort_by_key(|line| std::cmp::Reverse(line.worst()));
-    let mut placed: Vec<Plate> = Vec::new();
-    for line in lines {
-        let ((x1, y1), (x2, y2)) = ends(line, layout);
-        let rows = plate_rows(line, picture.lines.len() == 1);
-        let most = rows.iter().map(|r| r.chars().count()).max().unwrap_or(0);
-        let (wide, high) = ((most * 8 + 12).min(MIDDLE), rows.len() * 16 + 8);
-        // Between the nodes, so that no pod is covered.
-        let (least, last) = (x1 + PAD + wide / 2, (x2 - PAD).saturating_sub(wide / 2));
-        let at = |percent: usize| Plate {
-            rows: rows.clone(),
-            state: line.worst(),
-            x: ((x1 * (100 - percent) + x2 * percent) / 100).clamp(least.min(last), last),
-            y: (y1 * (100 - percent) + y2 * percent) / 100,
-            wide,
-            high,
-        };
-        let places = [50, 33, 67, 25, 75, 40, 60, 15, 85].map(at);
-        let free = places
-            .into_iter()
-            .find(|p| placed.iter().all(|q| !q.meets(p)));
-        placed.push(free.unwrap_or_else(|| at(50)));
+    let alone = lines.len() == 1;
+    let mut steps = 0;
+    let mut chosen = Vec::new();
+    if !lay(&lines, layout, &mut chosen, &mut steps) {
+        chosen.clear();
+        for line in &lines {
+            let place = |percent: usize| plate(line, layout, alone, percent);
+            let mut places = PLACES.into_iter().map(place);
+            let free = places.find(|p: &Plate| chosen.iter().all(|q: &Plate| !q.meets(p)));
+            chosen.push(free.unwrap_or_else(|| place(PLACES[0])));
+        }
     }
-    placed
+    chosen
+}
+
+/// Lays the plates of the remaining lines, and takes back what leaves no room for a later one. So few lines have words that
+/// it ends soon; where it does not, false.
+fn lay(lines: &[&Line<'_>], layout: &Layout, laid: &mut Vec<Plate>, steps: &mut usize) -> bool {
+    /// A moment's work; four lanes that cross take about a dozen.
+    const MOST: usize = 20_000;
+    let Some(line) = lines.get(laid.len()) else {
+        return true;
+    };
+    for percent in PLACES {
+        *steps += 1;
+        if *steps > MOST {
+            return false;
+        }
+        let next = plate(line, layout, lines.len() == 1, percent);
+        if laid.iter().any(|other| other.meets(&next)) {
+            continue;
+        }
+        laid.push(next);
+        if lay(lines, layout, laid, steps) {
+            return true;
+        }
+        laid.pop();
+    }
+    false
+}
+
+/// The plate of a line at this share of its way.
+fn plate(line: &Line<'_>, layout: &Layout, alone: bool, percent: usize) -> Plate {
+    let ((x1, y1), (x2, y2)) = ends(line, layout);
+    let rows = plate_rows(line, alone);
+    let most = rows.iter().map(|r| r.chars().count()).max().unwrap_or(0);
+    let (wide, high) = ((most * 8 + 12).min(MIDDLE), rows.len() * 16 + 8);
+    // Between the nodes, so that no pod is covered.
+    let (least, last) = (x1 + PAD + wide / 2, (x2 - PAD).saturating_sub(wide / 2));
+    Plate {
+        rows,
+        state: line.worst(),
+        x: ((x1 * (100 - percent) + x2 * percent) / 100).clamp(least.min(last), last),
+        y: (y1 * (100 - percent) + y2 * percent) / 100,
+        wide,
+        high,
+    }
 }
 
 /// What is known of the lanes: in full for one line, in short where several fan out.

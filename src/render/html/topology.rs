@@ -424,7 +424,10 @@ fn figure(number: usize, picture: &Picture<'_>) -> Markup {
     );
     html! {
         figure {
-            (picture::svg(number, picture, &description))
+            // A phone shows a part of it in a size that can be read, and scrolls to the rest.
+            div.scroll.drawing tabindex="0" role="region" aria-label="Picture of the topology" {
+                (picture::svg(number, picture, &description))
+            }
             figcaption {
                 ul.legend {
                     @for state in State::ALL {
