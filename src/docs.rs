@@ -232,7 +232,7 @@ fn exit_codes_page() {
     }
     out.push_str(
         "\nWhere rules meet, 2 and 4 come first, and 1 wins over 3. `--fail-on`, `--strict` and `--require-trusted` \
-         change the exit code only, never a status or `trust`. `--ignore` and `--only` make findings `skipped` (docs/formats.md). `not-applicable` with `--require-trusted` is 3. `demo` ends with 0, since it \
+         change the exit code only, never a status or `trust`. With `env --allow-no-worker` an input without a Dynamo worker ends with 0. `--ignore` and `--only` make findings `skipped` (docs/formats.md). `not-applicable` with `--require-trusted` is 3. `demo` ends with 0, since it \
          reports on a recording, and so does `explain`, whatever it says of a value.\n",
     );
     hold("docs/exit-codes.md", &out);

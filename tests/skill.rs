@@ -257,7 +257,7 @@ fn a_reader_that_leaves_gets_no_complaint() {
         return;
     }
     let good = fixture("healthy");
-    let line = "set -o pipefail; python3 scripts/check_interconnect.py env \"$1\" -v | head -c 1 >/dev/null";
+    let line = "set -o pipefail; python3 scripts/check_interconnect.py env \"$1\" | true";
     let output = Command::new("bash")
         .args(["-c", line, "bash", good.to_str().unwrap()])
         .current_dir(SKILL)

@@ -17,7 +17,8 @@ if ! true <"$environ"; then
 fi
 echo "# catalogued variables of process $process"
 # shellcheck disable=SC2086  # the lines of names become one
-names=" $(echo $names) "
+set -- $names
+names=" $* "
 # A value may have several lines, and none of them is a variable.
 tr '\n\0' ' \n' <"$environ" | while IFS= read -r line; do
     name=${line%%=*}
