@@ -97,6 +97,72 @@ fn variables_page() {
 }
 
 /// The page that agents read: shorter than the catalogue, with the checklist and the advice that is wrong.
+/// Prints the variables of a process for a ticket: the names of the catalogue and no others, as the probe does.
+fn paste_env() -> String {
+    const SCRIPT: &str = include_str!("docs/paste-env.sh");
+    let mut names = String::new();
+    let mut column = 0;
+    for v in catalogue::all() {
+        if column + v.name.len() > 120 {
+            names.push('\n');
+            column = 0;
+        }
+        let _ = write!(names, "{} ", v.name);
+        column += v.name.len() + 1;
+    }
+    SCRIPT.replace("@NAMES@", &names.replace(" \n", "\n"))
+}
+
+#[test]
+fn paste_env_script() {
+    hold("docs/paste-env.sh", &paste_env());
+}
+
+/// Every catalogued variable arrives, and no other; of what looks like a credential the name alone, as everywhere.
+#[test]
+fn what_is_printed_for_a_ticket_is_what_may_be_shown() {
+    use std::process::{Command, Stdio};
+    let mut process = Command::new("sleep")
+        .arg("60")
+        .env_clear()
+        .envs(catalogue::all().map(|v| (v.name, "1")))
+        // The loader of the process would complain.
+        .env("LD_PRELOAD", "")
+        .env("NIXL_ETCD_ENDPOINTS", "http://user:hush@etcd:2379")
+        .env("VLLM_API_KEY", "hush")
+        .env("NCCL_OF_NO_CATALOGUE", "hush")
+        .env("MULTIPLE", "a\nUCX_TLS=hush\nUCX_TLS_MORE=hush")
+        .env("UCX_LOG_LEVEL", "a\nMORE=hush")
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let script = |pid: &str| {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/paste-env.sh");
+        let file = std::fs::File::open(path).unwrap();
+        let mut shell = Command::new("sh");
+        shell.args(["-s", pid]).stdin(file).output().unwrap()
+    };
+    let output = script(&process.id().to_string());
+    process.kill().unwrap();
+    process.wait().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}");
+    for v in catalogue::all() {
+        let line = match v.name {
+            "NIXL_ETCD_ENDPOINTS" => "# withheld NIXL_ETCD_ENDPOINTS".to_owned(),
+            "LD_PRELOAD" => "LD_PRELOAD=".to_owned(),
+            "UCX_LOG_LEVEL" => "UCX_LOG_LEVEL=a MORE=hush".to_owned(),
+            name => format!("{name}=1"),
+        };
+        assert!(text.lines().any(|l| l == line), "{line}: {text}");
+    }
+    assert_eq!(text.lines().count(), catalogue::all().count() + 1, "{text}");
+    // A process that cannot be looked at has not said that none is set.
+    let output = script("0");
+    assert!(!output.status.success() && output.stdout.is_empty());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("/proc/0/environ"));
+}
+
 #[test]
 fn skill_reference() {
     const ADVICE: &str = include_str!("docs/skill-advice.md");
@@ -166,7 +232,7 @@ fn exit_codes_page() {
     }
     out.push_str(
         "\nWhere rules meet, 2 and 4 come first, and 1 wins over 3. `--fail-on`, `--strict` and `--require-trusted` \
-         change the exit code only, never a status or `trust`. `--ignore` and `--only` make findings `skipped` (docs/formats.md). `not-applicable` with `--require-trusted` is 3. `demo` ends with 0, since it \
+         change the exit code only, never a status or `trust`. With `env --allow-no-worker` an input without a Dynamo worker ends with 0. `--ignore` and `--only` make findings `skipped` (docs/formats.md). `not-applicable` with `--require-trusted` is 3. `demo` ends with 0, since it \
          reports on a recording, and so does `explain`, whatever it says of a value.\n",
     );
     hold("docs/exit-codes.md", &out);

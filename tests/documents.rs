@@ -28,6 +28,7 @@ fn pages() -> Vec<PathBuf> {
         "docs/comparison.md",
         "docs/formats.md",
         "docs/install.md",
+        "docs/mcp.md",
     ];
     let mut all: Vec<PathBuf> = named.iter().map(|name| root().join(name)).collect();
     all.extend(guides());

@@ -655,3 +655,28 @@ fn a_rule_ends_on_its_day() {
         text(&output)
     );
 }
+
+/// The line that is no YAML stands as a line, with the mark under its place.
+#[test]
+fn an_excerpt_of_a_broken_file_keeps_its_lines() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("broken.yaml");
+    std::fs::write(&path, "kind: Pod\nspec: {[\n").unwrap();
+    let shown = |format: &str| {
+        let output = Command::new(env!("CARGO_BIN_EXE_dynamo-interconnect-check"))
+            .args(["env", path.to_str().unwrap(), "-o", format])
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(4));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let lines = |text: &str, start: &str, end: &str| {
+        let (_, rest) = text.split_once(start).unwrap_or_else(|| panic!("{text}"));
+        let block = rest.split_once(end).unwrap().0.to_owned();
+        let lines: Vec<String> = block.lines().map(str::to_owned).collect();
+        assert!(lines.len() >= 2, "{block}");
+        assert_eq!(lines.last().unwrap().trim(), "^", "{block}");
+    };
+    lines(&shown("markdown"), "```\n", "\n```");
+    lines(&shown("html"), "<pre class=\"quote\">", "</pre>");
+}

@@ -152,6 +152,7 @@ fn codes_that_the_original_did_not_have_become_1_with_their_reason() {
     );
     let wrong = launch(BINARY, &["nonsense"]);
     assert_eq!(wrong.code, Some(2));
+    assert_eq!(wrong.json()["launcher"]["exit_code"], 2);
     assert!(
         wrong.json()["verdict"]
             .as_str()
@@ -195,9 +196,95 @@ fn without_the_binary_the_answer_says_how_to_get_it() {
             report["verdict"]
                 .as_str()
                 .unwrap()
-                .contains("cargo install --path ."),
+                .contains(concat!("cargo install --path ", env!("CARGO_MANIFEST_DIR"))),
             "{report}"
         );
+    }
+    // Elsewhere it names no directory that holds other sources.
+    let elsewhere = tempfile::tempdir().unwrap();
+    let scripts = elsewhere.path().join("skills/x/scripts");
+    std::fs::create_dir_all(&scripts).unwrap();
+    let copy = scripts.join("check_interconnect.py");
+    std::fs::copy(
+        Path::new(SKILL).join("scripts/check_interconnect.py"),
+        &copy,
+    )
+    .unwrap();
+    std::fs::write(
+        elsewhere.path().join("Cargo.toml"),
+        "[package]\nname = \"other\"\n",
+    )
+    .unwrap();
+    let output = Command::new("python3")
+        .arg(&copy)
+        .arg("env")
+        .env("DYNAMO_INTERCONNECT_CHECK", "/nonexistent")
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        said.contains("directory of its sources") && said.contains("cargo install --path ."),
+        "{said}"
+    );
+}
+
+/// What is judged instead of a machine is not called this machine, and a value that is missing is missed.
+#[test]
+fn what_the_original_did_not_have_is_left_to_the_program() {
+    if !has_python() {
+        return;
+    }
+    let recording = fixture("healthy");
+    let from = format!("--from={}", recording.display());
+    for args in [
+        &["node", "--input", "topo=x", "-n", "ns"][..],
+        &["node", &from, "--namespace", "ns"],
+        &["node", "--namespace"],
+        &["node", "--namespace", "--verbose"],
+        &["node", "-n", ""],
+        &["node", "--container="],
+        &["nixl", "-c"],
+    ] {
+        let done = launch(BINARY, args);
+        assert_eq!(done.code, Some(2), "{args:?}: {}", done.text);
+        assert!(!done.text.contains("This machine"), "{}", done.text);
+    }
+}
+
+#[test]
+fn a_reader_that_leaves_gets_no_complaint() {
+    if !has_python() {
+        return;
+    }
+    let good = fixture("healthy");
+    let line = "set -o pipefail; python3 scripts/check_interconnect.py env \"$1\" | true";
+    let output = Command::new("bash")
+        .args(["-c", line, "bash", good.to_str().unwrap()])
+        .current_dir(SKILL)
+        .env("DYNAMO_INTERCONNECT_CHECK", BINARY)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!said.contains("BrokenPipe"), "{said}");
+    assert_eq!(output.status.code(), Some(0), "{said}");
+}
+
+/// An agent finds the line of a cause where SKILL.md says that it stands.
+#[test]
+fn the_line_of_a_cause_is_found() {
+    if !has_python() {
+        return;
+    }
+    let bad = fixture("gb200-rack");
+    let report = launch(BINARY, &["env", bad.to_str().unwrap()]).json();
+    let causes = report["fix_first"].as_array().unwrap();
+    assert!(!causes.is_empty());
+    for cause in causes {
+        let mut checks = report["checks"].as_array().unwrap().iter();
+        let found = checks.find(|c| c["id"] == cause["id"] && c["target"] == cause["target"]);
+        let evidence = found.unwrap()["evidence"].as_array().unwrap();
+        let has_line = |e: &Value| e.to_string().contains("\"line\":");
+        assert!(evidence.iter().any(has_line), "{cause}: {evidence:?}");
     }
 }
 

@@ -13,6 +13,11 @@ Linux-x86_64) target=x86_64-unknown-linux-musl ;;
 Linux-aarch64 | Linux-arm64) target=aarch64-unknown-linux-musl ;;
 *) stop "there is no binary for $machine; use a Linux runner (x86_64 or aarch64)" ;;
 esac
+# A word that is neither must not switch it off.
+case ${PROVENANCE:-true} in
+true | false) ;;
+*) stop "the input provenance is true or false, and not \"$PROVENANCE\"; nothing was installed" ;;
+esac
 version=${VERSION:-$("$root/packaging/version.sh")}
 version=${version#v}
 package=dynamo-interconnect-check-v$version-$target.tar.gz
@@ -30,12 +35,15 @@ sha256sum --check --quiet wanted || stop "$package is not what SHA256SUMS of v$v
 if [ -n "${SHA256:-}" ] && [ "$SHA256" != "$(cut -d ' ' -f 1 wanted)" ]; then
     stop "$package has the checksum $(cut -d ' ' -f 1 wanted), and the input sha256 says $SHA256; nothing was installed"
 fi
-if [ "${PROVENANCE:-true}" = true ]; then
-    # Checksums come from the same place as the package; the attestation says that the release workflow built it.
+case ${PROVENANCE:-true} in
+true)
+    # Checksums come from the same place as the package; the attestation says that the release workflow built it from this tag.
     command -v gh >/dev/null || stop "provenance is verified with gh, which this runner lacks: install it, or set provenance: false"
-    gh attestation verify "$package" --repo "$REPOSITORY" >provenance.log 2>&1 ||
-        { cat provenance.log; stop "$package has no valid attestation of $REPOSITORY; nothing was installed"; }
-fi
+    gh attestation verify "$package" --repo "$REPOSITORY" \
+        --signer-workflow "$REPOSITORY/.github/workflows/release.yml" --source-ref "refs/tags/v$version" >provenance.log 2>&1 ||
+        { cat provenance.log; stop "$package has no valid attestation of the release workflow of $REPOSITORY for v$version; nothing was installed"; }
+    ;;
+esac
 mkdir bin
 tar -xzf "$package" -C bin ./dynamo-interconnect-check
 bin/dynamo-interconnect-check --version

@@ -3,7 +3,8 @@
 use super::{Cli, print};
 use crate::report::ExitCode;
 use anyhow::Context;
-use clap::{Args, Command, CommandFactory, FromArgMatches};
+use clap::builder::ValueRange;
+use clap::{Arg, Args, Command, CommandFactory, FromArgMatches, ValueHint};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
@@ -20,17 +21,123 @@ pub(super) struct CompletionArguments {
 
 impl CompletionArguments {
     pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
-        let mut command = Cli::command();
-        let name = command.get_name().to_owned();
+        // Names of a new command must live as long as the program, which ends here.
+        let whole: &'static Command = {
+            let mut whole = Cli::command();
+            whole.build();
+            Box::leak(Box::new(whole))
+        };
+        let mut command = offered(whole).version(env!("CARGO_PKG_VERSION"));
+        let name = whole.get_name();
         let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut command, &name, &mut script);
+        clap_complete::generate(self.shell, &mut command, name, &mut script);
         let mut script = String::from_utf8(script).context("the completions are not UTF-8")?;
-        if self.shell == clap_complete::Shell::Bash {
-            script = with_reachable_states(&script, &name);
+        match self.shell {
+            clap_complete::Shell::Bash => {
+                script = with_reachable_states(&script, name);
+                script = with_files(&script, &command, name);
+            }
+            clap_complete::Shell::Fish => script.push_str(&positionals_of_fish(&command, name)),
+            _ => {}
         }
         print(&script)?;
         Ok(ExitCode::Ok)
     }
+}
+
+/// What completions offer: everything that help shows. clap_complete offers hidden options, too, and files for any value.
+fn offered(command: &'static Command) -> Command {
+    let arguments = command.get_arguments().filter(|a| !a.is_hide_set());
+    let own = arguments.filter(|a| !["help", "version"].contains(&a.get_id().as_str()));
+    let below = command.get_subcommands().filter(|c| c.get_name() != "help");
+    let mut out = Command::new(command.get_name())
+        .args(own.map(of_offer))
+        .subcommands(below.map(offered));
+    if let Some(about) = command.get_about() {
+        out = out.about(about.clone());
+    }
+    out
+}
+
+/// The same argument without its rules, which name others.
+fn of_offer(argument: &'static Arg) -> Arg {
+    let mut out = Arg::new(argument.get_id().clone())
+        .action(argument.get_action().clone())
+        .required(argument.is_required_set());
+    if let Some(short) = argument.get_short() {
+        out = out.short(short);
+    }
+    if let Some(long) = argument.get_long() {
+        out = out.long(long);
+    }
+    if let Some(help) = argument.get_help() {
+        out = out.help(help.clone());
+    }
+    let values = argument.get_num_args().filter(ValueRange::takes_values);
+    let Some(values) = values else { return out };
+    let words = argument.get_possible_values();
+    out = match words.is_empty() {
+        true => out.value_hint(match argument.get_value_hint() {
+            ValueHint::Unknown => ValueHint::Other,
+            // With this one, bash takes a name with a blank for one name.
+            ValueHint::AnyPath => ValueHint::FilePath,
+            hint => hint,
+        }),
+        false => out.value_parser(words),
+    };
+    if let Some(names) = argument.get_value_names() {
+        out = out.value_names(names.to_vec());
+    }
+    out.num_args(values)
+}
+
+/// What a command takes beside its options is a path.
+fn takes_paths(command: &Command) -> bool {
+    let hint = |a: &Arg| a.get_value_hint();
+    command
+        .get_positionals()
+        .any(|a| matches!(hint(a), ValueHint::FilePath | ValueHint::DirPath))
+}
+
+/// In bash a path comes before options, which a dash asks for: nothing is offered, so that bash offers files.
+fn with_files(script: &str, command: &Command, name: &str) -> String {
+    let mut script = script.to_owned();
+    for below in command.get_subcommands().filter(|c| takes_paths(c)) {
+        let state = format!(
+            "        {}__subcmd__{})\n",
+            name.replace('-', "__"),
+            below.get_name()
+        );
+        let with = format!(
+            "{state}            if [[ ${{cur}} != -* && ${{prev}} != -* ]] ; then\n                COMPREPLY=()\n                \
+             return 0\n            fi\n"
+        );
+        script = script.replace(&state, &with);
+    }
+    script
+}
+
+/// clap_complete completes no positional values in fish, which then offers files.
+fn positionals_of_fish(command: &Command, name: &str) -> String {
+    let mut lines = String::new();
+    for below in command.get_subcommands().filter(|c| !takes_paths(c)) {
+        let words: Vec<String> = below
+            .get_positionals()
+            .flat_map(Arg::get_possible_values)
+            .map(|v| v.get_name().to_owned())
+            .collect();
+        let using = format!(
+            "__fish_{}_using_subcommand {}",
+            name.replace('-', "_"),
+            below.get_name()
+        );
+        let words = match words.is_empty() {
+            true => String::new(),
+            false => format!(" -a \"{}\"", words.join(" ")),
+        };
+        lines.push_str(&format!("complete -c {name} -n \"{using}\" -f{words}\n"));
+    }
+    lines
 }
 
 /// clap_complete spells the states of a name with a dash in two ways, so that nothing is offered behind a command: clap-rs/clap#6421.
@@ -50,23 +157,45 @@ pub(super) struct ManArguments {
 impl ManArguments {
     pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
         // There is no page about `help`, so none is named.
-        let command = Cli::command().disable_help_subcommand(true);
-        match &self.directory {
-            Some(directory) => clap_mangen::generate_to(command, directory)
-                .with_context(|| {
-                    let shown = crate::sanitise::line(&directory.display().to_string(), 500);
-                    format!(
-                        "the manual pages cannot be written into {shown}; name an existing directory that you may write to"
-                    )
-                })?,
-            None => {
-                let mut page = Vec::new();
-                clap_mangen::Man::new(command).render(&mut page)?;
-                print(&String::from_utf8(page).context("the manual page is not UTF-8")?)?;
-            }
+        let mut whole = Cli::command().disable_help_subcommand(true);
+        whole.build();
+        let Some(directory) = &self.directory else {
+            print(&page(&whole, whole.get_name())?.1)?;
+            return Ok(ExitCode::Ok);
+        };
+        let shown = crate::sanitise::line(&directory.display().to_string(), 500);
+        for command in std::iter::once(&whole).chain(whole.get_subcommands()) {
+            let (name, text) = page(command, whole.get_name())?;
+            std::fs::write(directory.join(name), text).with_context(|| {
+                format!(
+                    "the manual pages cannot be written into {shown}; name an existing directory that you may write to"
+                )
+            })?;
         }
         Ok(ExitCode::Ok)
     }
+}
+
+/// The file name and the text of one page. At the head stand the tool and, between, the command: the full name of a page twice
+/// is wider than a terminal. A synopsis is the usage as help shows it, with the dots of what may be repeated.
+fn page(command: &Command, tool: &str) -> anyhow::Result<(String, String)> {
+    let usage = command.clone().render_usage().to_string();
+    let usage = usage.trim_start_matches("Usage: ").to_owned();
+    let manual = match command.get_name() == tool {
+        true => "Commands".to_owned(),
+        false => format!("Command {}", command.get_name()),
+    };
+    let man = clap_mangen::Man::new(command.clone().override_usage(usage))
+        .title(tool)
+        // An empty word would not be written, and the version would take its place. No day is known here that the same sources
+        // give again.
+        .date(" ")
+        .source(format!("{tool} {}", env!("CARGO_PKG_VERSION")))
+        .manual(manual);
+    let mut text = Vec::new();
+    man.render(&mut text)?;
+    let text = String::from_utf8(text).context("the manual page is not UTF-8")?;
+    Ok((man.get_filename(), text))
 }
 
 /// The command line with the name that the person typed: kubectl runs a plugin by the name of its file, and help that shows

@@ -26,12 +26,17 @@ pub(super) struct Arguments {
     /// Let the host move test data between workers, with its own tool `prove`. Without it, every tool only reads.
     #[arg(long)]
     allow_transfer: bool,
+    /// Kubeconfig file of every call; KUBECONFIG or ~/.kube/config by default. A call chooses a context of it and cannot name
+    /// another file, since a kubeconfig may name a program that gets credentials.
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<String>,
 }
 
 impl Arguments {
     pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
         let server = Server {
             allow_transfer: self.allow_transfer,
+            kubeconfig: self.kubeconfig.clone(),
         };
         tokio::runtime::Runtime::new()?.block_on(async {
             let running = server.serve(rmcp::transport::stdio()).await?;
@@ -44,6 +49,7 @@ impl Arguments {
 #[derive(Clone)]
 struct Server {
     allow_transfer: bool,
+    kubeconfig: Option<String>,
 }
 
 /// How one argument of a tool becomes arguments of the command line.
@@ -121,7 +127,6 @@ const CONTEXT: Field = field(
     Form::Option("context"),
     "Context of the kubeconfig.",
 );
-const KUBECONFIG: Field = field("kubeconfig", Form::Option("kubeconfig"), "Kubeconfig file.");
 const DEADLINE: Field = field(
     "deadline",
     Form::Option("deadline"),
@@ -154,7 +159,6 @@ static OFFERS: &[Offer] = &[
             SELECTOR,
             CONTAINER,
             CONTEXT,
-            KUBECONFIG,
             DEADLINE,
             field(
                 "inputs",
@@ -169,9 +173,7 @@ static OFFERS: &[Offer] = &[
         title: "Is NIXL ready?",
         about: "Whether NIXL can move KV from these pods, or this machine: package, interpreter, UCX, plugins, backend. Moves nothing.",
         command: &["nixl"],
-        fields: &[
-            NAMESPACE, POD, SELECTOR, CONTAINER, CONTEXT, KUBECONFIG, DEADLINE,
-        ],
+        fields: &[NAMESPACE, POD, SELECTOR, CONTAINER, CONTEXT, DEADLINE],
         moves: false,
     },
     Offer {
@@ -244,7 +246,6 @@ const CHECK: &[Field] = &[
     SELECTOR,
     CONTAINER,
     CONTEXT,
-    KUBECONFIG,
     DEADLINE,
     RECIPE,
     ISL,
@@ -261,7 +262,6 @@ const PROVE: &[Field] = &[
     SELECTOR,
     CONTAINER,
     CONTEXT,
-    KUBECONFIG,
     DEADLINE,
     RECIPE,
     ISL,
@@ -278,18 +278,32 @@ const PROVE: &[Field] = &[
     ),
 ];
 
-/// Arguments that are numbers.
-const NUMBERS: &[&str] = &["deadline", "isl", "ttft_slo", "sample"];
+/// Arguments that are numbers, and the least and the greatest that the command line takes.
+const NUMBERS: &[(&str, u64, u64)] = &[
+    ("deadline", 2, 86_400),
+    ("isl", 1, 1_000_000_000),
+    ("ttft_slo", 1, 1_000_000_000),
+    ("sample", 1, u64::MAX),
+];
+
+/// The least and the greatest number, where this argument is one.
+fn bounds(field: &Field) -> Option<(u64, u64)> {
+    let found = NUMBERS.iter().find(|(name, ..)| *name == field.name);
+    found.map(|(_, least, greatest)| (*least, *greatest))
+}
 
 impl Offer {
     fn schema(&self) -> JsonObject {
         let mut properties = JsonObject::new();
         for field in self.fields {
             let kind = match field.form {
-                Form::Option(_) | Form::Alone if NUMBERS.contains(&field.name) => {
-                    json!({"type": "integer", "minimum": 1})
-                }
-                Form::Option(_) | Form::Alone => json!({"type": "string", "minLength": 1}),
+                Form::Option(_) | Form::Alone => match bounds(field) {
+                    Some((least, u64::MAX)) => json!({"type": "integer", "minimum": least}),
+                    Some((least, greatest)) => {
+                        json!({"type": "integer", "minimum": least, "maximum": greatest})
+                    }
+                    None => json!({"type": "string", "minLength": 1}),
+                },
                 Form::Each(_) | Form::AllAlone => {
                     json!({"type": "array", "items": {"type": "string", "minLength": 1}})
                 }
@@ -314,6 +328,16 @@ impl Offer {
         }
     }
 
+    /// Takes a context of a kubeconfig.
+    fn reaches_a_cluster(&self) -> bool {
+        self.fields.iter().any(|f| f.name == CONTEXT.name)
+    }
+
+    /// Looks at this machine where no pod is named.
+    fn looks_here(&self) -> bool {
+        self.fields.iter().any(|f| f.name == POD.name)
+    }
+
     fn tool(&self) -> Tool {
         let hints = ToolAnnotations::with_title(self.title)
             .read_only(!self.moves)
@@ -328,11 +352,28 @@ impl Offer {
             .find(|k| self.fields.iter().all(|f| f.name != k.as_str()))
         {
             let known: Vec<&str> = self.fields.iter().map(|f| f.name).collect();
-            return Err(format!(
+            let mut said = format!(
                 "{unknown:?} is no argument of {}; there are: {}",
                 self.name,
                 known.join(", ")
-            ));
+            );
+            if unknown == "kubeconfig" && self.reaches_a_cluster() {
+                said.push_str(
+                    ". A kubeconfig may name a program that gets credentials, so whoever starts the server names it: \
+                     `mcp --kubeconfig FILE`",
+                );
+            }
+            return Err(said);
+        }
+        let given_one = |name: &str| given.get(name).is_some_and(|v| !v.is_null());
+        if self.looks_here() && !given_one("pods") && !given_one("selector") {
+            let of_pods = ["namespace", "container", "context"];
+            if let Some(name) = of_pods.iter().find(|name| given_one(name)) {
+                return Err(format!(
+                    "{name} of {} needs pods or selector: without them, this machine is looked at",
+                    self.name
+                ));
+            }
         }
         let mut line: Vec<String> = self.command.iter().map(|w| (*w).to_owned()).collect();
         let mut alone = Vec::new();
@@ -347,7 +388,6 @@ impl Offer {
             };
             let text = |value: &Value| match value {
                 Value::String(text) if !text.is_empty() => Some(text.clone()),
-                Value::Number(number) => Some(number.to_string()),
                 _ => None,
             };
             let texts = |value: &Value| {
@@ -359,11 +399,27 @@ impl Offer {
             };
             match field.form {
                 Form::Option(name) => {
-                    let value = text(value).ok_or_else(|| wrong("a text or a number"))?;
+                    let value = match bounds(field) {
+                        None => text(value).ok_or_else(|| wrong("a text"))?,
+                        Some((least, greatest)) => value
+                            .as_u64()
+                            .filter(|n| (least..=greatest).contains(n))
+                            .ok_or_else(|| match greatest {
+                                u64::MAX => wrong(&format!("a whole number from {least}")),
+                                _ => wrong(&format!("a whole number from {least} to {greatest}")),
+                            })?
+                            .to_string(),
+                    };
                     line.push(format!("--{name}={value}"));
                 }
                 Form::Each(name) => {
                     let values = texts(value).ok_or_else(|| wrong("a list of texts"))?;
+                    if values
+                        .iter()
+                        .any(|v| v == "-" || name == "input" && v.ends_with("=-"))
+                    {
+                        return Err(wrong("files: there is no standard input, `-`, for a tool"));
+                    }
                     line.extend(values.into_iter().map(|v| format!("--{name}={v}")));
                 }
                 Form::Switch(name) => match value.as_bool() {
@@ -373,7 +429,13 @@ impl Offer {
                 },
                 Form::Alone => alone.push(text(value).ok_or_else(|| wrong("a text"))?),
                 Form::AllAlone => {
-                    alone.extend(texts(value).ok_or_else(|| wrong("a list of texts"))?)
+                    let values = texts(value).ok_or_else(|| wrong("a list of texts"))?;
+                    if values.iter().any(|v| v == "-") {
+                        return Err(wrong(
+                            "a list of paths: there is no standard input, `-`, for a tool",
+                        ));
+                    }
+                    alone.extend(values);
                 }
             }
         }
@@ -484,15 +546,34 @@ async fn tell_progress(context: &RequestContext<RoleServer>) {
 fn summary(report: &Value) -> String {
     let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
     let mut lines = vec![text(&report["verdict"])];
-    for fix in report["fix_first"].as_array().into_iter().flatten().take(5) {
+    let all = |list: &'static str| report[list].as_array().into_iter().flatten();
+    for error in all("errors").take(5) {
         lines.push(format!(
-            "{} {} on {}: {} Fix: {}",
+            "{}: {}",
+            text(&error["object"]),
+            text(&error["message"])
+        ));
+    }
+    for fix in all("fix_first").take(5) {
+        lines.push(format!(
+            "{} {} on {}: {}. Fix: {}",
             text(&fix["status"]),
             text(&fix["id"]),
             text(&fix["target"]["name"]),
-            text(&fix["detail"]),
+            text(&fix["detail"]).trim_end_matches('.'),
             text(&fix["fix"])
         ));
+        // Where it is written, and what to write.
+        let finding = all("checks").find(|c| c["id"] == fix["id"] && c["target"] == fix["target"]);
+        let evidence = finding.and_then(|c| c["evidence"].as_array()).into_iter();
+        if let Some(spot) = evidence.flatten().find(|e| e["line"].is_u64()) {
+            lines.push(format!("At {}:{}", text(&spot["path"]), spot["line"]));
+        }
+        lines.extend(
+            fix["paste"]
+                .as_str()
+                .map(|paste| format!("Paste:\n{paste}")),
+        );
     }
     lines.extend(report["next"].as_str().map(|next| format!("Next: {next}")));
     lines.retain(|line| !line.is_empty());
@@ -585,9 +666,16 @@ impl ServerHandler for Server {
             let said = "this server was started without --allow-transfer, so it moves no data";
             return Err(ErrorData::invalid_params(said, None));
         }
-        let line = offer
+        let mut line = offer
             .line(&request.arguments.unwrap_or_default())
             .map_err(|said| ErrorData::invalid_params(said, None))?;
+        if let Some(file) = self
+            .kubeconfig
+            .as_ref()
+            .filter(|_| offer.reaches_a_cluster())
+        {
+            line.insert(1, format!("--kubeconfig={file}"));
+        }
         let ended = run(&line, &context).await.map_err(|e| {
             ErrorData::internal_error(format!("cannot run this program again: {e}"), None)
         })?;
@@ -645,8 +733,8 @@ mod tests {
             ]
         );
         assert_eq!(
-            line("env", json!({"paths": ["-", "a b"]})).unwrap(),
-            ["env", "--output=json", "--", "-", "a b"]
+            line("env", json!({"paths": ["-v", "a b"]})).unwrap(),
+            ["env", "--output=json", "--", "-v", "a b"]
         );
         for (name, wrong) in [
             ("env", json!({})),
@@ -654,9 +742,95 @@ mod tests {
             ("env", json!({"paths": [1, {}]})),
             ("check", json!({"save": "/x"})),
             ("node", json!({"namespace": ""})),
+            ("node", json!({"pods": ["x"], "namespace": 7})),
+            ("env", json!({"paths": ["-"]})),
+            ("node", json!({"inputs": ["topo=-"]})),
+            ("check", json!({"recipe": ["-"]})),
+            ("check", json!({"isl": "8000"})),
+            ("check", json!({"isl": 8000.5})),
+            ("check", json!({"deadline": 1})),
+            ("check", json!({"deadline": 86_401})),
         ] {
             assert!(line(name, wrong.clone()).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn the_page_lists_every_tool_with_its_arguments() {
+        let page = include_str!("../../docs/mcp.md");
+        for offer in OFFERS {
+            let row = format!("| `{}` | ", offer.name);
+            let row = page.lines().find(|l| l.starts_with(&row)).unwrap();
+            let names: Vec<String> = offer
+                .fields
+                .iter()
+                .map(|f| format!("`{}`", f.name))
+                .collect();
+            assert!(row.ends_with(&format!("| {} |", names.join(", "))), "{row}");
+        }
+        assert_eq!(
+            page.lines().filter(|l| l.starts_with("| `")).count(),
+            OFFERS.len()
+        );
+        for (uri, ..) in PAGES {
+            let (_, short) = uri.split_once(':').unwrap();
+            assert!(page.contains(&format!(":{short}`")), "{uri}");
+        }
+    }
+
+    /// The words are those of the tool's arguments, and not of the command line that it hides.
+    #[test]
+    fn what_is_wrong_is_said_in_the_words_of_the_tool() {
+        let said = line("node", json!({"namespace": "x"})).unwrap_err();
+        assert_eq!(
+            said,
+            "namespace of node needs pods or selector: without them, this machine is looked at"
+        );
+        let said = line("check", json!({"kubeconfig": "x"})).unwrap_err();
+        assert!(said.contains("`mcp --kubeconfig FILE`"), "{said}");
+        let said = line("check", json!({"deadline": 1})).unwrap_err();
+        assert_eq!(
+            said,
+            "deadline of check must be a whole number from 2 to 86400"
+        );
+    }
+
+    /// The bounds that a host is told are those of the command line.
+    #[test]
+    fn numbers_outside_the_bounds_are_refused_by_the_program_too() {
+        use clap::Parser;
+        for (name, least, greatest) in NUMBERS {
+            let takes = |n: u64| {
+                let option = format!("--{}={n}", name.replace('_', "-"));
+                let more = ["--isl=5", "--transfer"];
+                let more = more
+                    .iter()
+                    .filter(|m| !option.starts_with("--isl") || *m == &"--transfer");
+                let all = ["program", "check", option.as_str()];
+                crate::cli::Cli::try_parse_from(all.iter().chain(more)).is_ok()
+            };
+            assert!(takes(*least) && !takes(least - 1), "{name}");
+            if *greatest < u64::MAX {
+                assert!(takes(*greatest) && !takes(greatest + 1), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_summary_holds_the_reason_the_line_and_what_to_paste() {
+        let report = json!({
+            "verdict": "Nothing could be judged.",
+            "errors": [{"object": "Kubernetes API", "message": "no kubeconfig"}],
+            "fix_first": [{"status": "fail", "id": "X1", "target": {"name": "a"}, "detail": "d.", "fix": "f", "paste": "x: y"}],
+            "checks": [
+                {"id": "X1", "target": {"name": "b"}, "evidence": [{"path": "b.yaml", "line": 1}]},
+                {"id": "X1", "target": {"name": "a"}, "evidence": [{"source": "read"}, {"path": "a.yaml", "line": 7}]},
+            ],
+        });
+        assert_eq!(
+            summary(&report),
+            "Nothing could be judged.\nKubernetes API: no kubeconfig\nfail X1 on a: d. Fix: f\nAt a.yaml:7\nPaste:\nx: y"
+        );
     }
 
     #[test]
@@ -667,7 +841,7 @@ mod tests {
                 Form::Switch(_) => json!(true),
                 Form::Each("input") => json!(["topo=file"]),
                 Form::Each(_) | Form::AllAlone => json!(["x"]),
-                _ if NUMBERS.contains(&field.name) => json!(5),
+                _ if bounds(field).is_some() => json!(5),
                 _ => json!("x"),
             };
             // Each argument alone with those that must be there: some exclude each other.
@@ -685,7 +859,10 @@ mod tests {
                 {
                     given.insert("pods".to_owned(), json!(["x"]));
                 }
-                let line = offer.line(&given).unwrap();
+                let mut line = offer.line(&given).unwrap();
+                if offer.reaches_a_cluster() {
+                    line.insert(1, "--kubeconfig=x".to_owned());
+                }
                 let all = std::iter::once("program".to_owned()).chain(line.clone());
                 let parsed = crate::cli::Cli::try_parse_from(all);
                 assert!(parsed.is_ok(), "{line:?}: {}", parsed.unwrap_err());

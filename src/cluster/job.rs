@@ -16,11 +16,13 @@ fn job_yaml() -> String {
     let role = role("Role", NAME, &needs());
     format!(
         r#"# Gates a rollout from inside the cluster: the Job fails unless the lane of every prefill/decode pair was proven.
-# Generated from src/cluster/job.rs. Put the image of packaging/Containerfile into your registry and its name below, then:
+# Generated from src/cluster/job.rs. Put the image of packaging/Containerfile into your registry and its name below, then, when the
+# workers are ready (nothing here waits for them):
+#   kubectl -n NAMESPACE delete --ignore-not-found job/{NAME}
 #   kubectl -n NAMESPACE apply -f packaging/job.yaml
-#   kubectl -n NAMESPACE wait --for=condition=complete --timeout=30m job/{NAME}
 #   kubectl -n NAMESPACE logs job/{NAME}
-# A Job runs once: delete it before the next run, or let Argo CD (PostSync) or Helm (post-install, post-upgrade) do so.
+# It ends as Complete or as Failed; docs/guides/gate-a-pipeline.md waits for either. Argo CD (PostSync) and Helm (post-install,
+# post-upgrade) run it as a hook, and neither knows without help when a DynamoGraphDeployment is ready.
 apiVersion: v1
 kind: ServiceAccount
 metadata:

@@ -159,7 +159,12 @@ fn remarks(title: &str, all: Vec<(&str, &str)>) -> Markup {
             div.card {
                 ul.plain {
                     @for (object, message) in all.iter().take(REMARKS) {
-                        li { strong.name { (object) } ": " (in_code(message)) }
+                        // Below the sentence may stand the line that it is about, with a mark under the place.
+                        @let (sentence, excerpt) = message.split_once('\n').unwrap_or((message, ""));
+                        li {
+                            strong.name { (object) } ": " (in_code(sentence))
+                            @if !excerpt.is_empty() { pre.quote { (excerpt) } }
+                        }
                     }
                 }
                 (rest(all.len(), REMARKS, "more"))

@@ -51,8 +51,17 @@ pub fn render(report: &Report, around: Surroundings<'_>) -> String {
         c.observed, c.applicable, n.ok, n.warn, n.fail, n.skipped
     ));
     for error in &report.errors {
-        let (object, message) = (prose(&error.object), prose(&error.message));
-        out.add(&format!("**Could not be read:** {object}: {message}\n\n"));
+        // Below the sentence may stand the line that it is about, with a mark under the place.
+        let message = error.message.as_str();
+        let (sentence, excerpt) = message.split_once('\n').unwrap_or((message, ""));
+        let (object, sentence) = (prose(&error.object), prose(sentence));
+        let excerpt = match excerpt {
+            "" => String::new(),
+            excerpt => block(excerpt, ""),
+        };
+        out.add(&format!(
+            "**Could not be read:** {object}: {sentence}\n\n{excerpt}"
+        ));
     }
     let lines = left_out::lines(report);
     if !lines.is_empty() {

@@ -26,7 +26,7 @@ async def call(session, name, arguments, **more):
         return {"refused": str(error)}
 
 
-async def every_tool(session, kubeconfig, demo):
+async def every_tool(session, demo):
     out = {"tools": [], "resources": [], "calls": {}}
     for tool in (await session.list_tools()).tools:
         hints = tool.annotations
@@ -36,24 +36,25 @@ async def every_tool(session, kubeconfig, demo):
         out["resources"].append({"uri": str(resource.uri), "size": len(page.contents[0].text)})
     calls = out["calls"]
     calls["env"] = await call(session, "env", {"paths": [demo]})
-    calls["node"] = await call(session, "node", {"namespace": "llm", "pods": ["decode-1"], "kubeconfig": kubeconfig})
-    calls["nixl"] = await call(session, "nixl", {"namespace": "llm", "pods": ["decode-1"], "kubeconfig": kubeconfig})
-    calls["check"] = await call(session, "check", {"deployment": "g", "namespace": "llm", "kubeconfig": kubeconfig})
+    calls["node"] = await call(session, "node", {"namespace": "llm", "pods": ["decode-1"]})
+    calls["nixl"] = await call(session, "nixl", {"namespace": "llm", "pods": ["decode-1"]})
+    calls["check"] = await call(session, "check", {"deployment": "g", "namespace": "llm"})
     calls["explain"] = await call(session, "explain", {"subject": "UCX_TLS=rc,cuda_ipc"})
     calls["report"] = await call(session, "report", {"recording": demo})
-    calls["prove"] = await call(session, "prove", {"deployment": "g", "kubeconfig": kubeconfig})
+    calls["prove"] = await call(session, "prove", {"deployment": "g"})
+    calls["other"] = await call(session, "check", {"deployment": "g", "kubeconfig": "/tmp/x"})
     calls["wrong"] = await call(session, "check", {"save": "/tmp/x"})
     calls["unread"] = await call(session, "env", {"paths": ["/nonexistent"]})
     return out
 
 
-async def cancelled(session, kubeconfig):
+async def cancelled(session):
     ticks = []
 
     async def progress(done, total, message):
         ticks.append(done)
 
-    arguments = {"deployment": "g", "namespace": "llm", "kubeconfig": kubeconfig}
+    arguments = {"deployment": "g", "namespace": "llm"}
     task = asyncio.create_task(session.call_tool("check", arguments, progress_callback=progress))
     while len(ticks) < 2:
         await asyncio.sleep(0.1)
@@ -74,14 +75,14 @@ async def cancelled(session, kubeconfig):
 
 async def main():
     binary, case, kubeconfig, demo = sys.argv[1:5]
-    server = StdioServerParameters(command=binary, args=["mcp"] + sys.argv[5:])
+    server = StdioServerParameters(command=binary, args=["mcp", "--kubeconfig", kubeconfig] + sys.argv[5:])
     async with stdio_client(server) as (read, write):
         async with ClientSession(read, write) as session:
             await session.initialize()
             if case == "tools":
-                out = await every_tool(session, kubeconfig, demo)
+                out = await every_tool(session, demo)
             else:
-                out = await cancelled(session, kubeconfig)
+                out = await cancelled(session)
             if out is not None:
                 print(json.dumps(out), flush=True)
 

@@ -106,6 +106,14 @@ async fn a_client_calls_every_tool_and_reads_every_page() {
     assert!(refused.contains("--allow-transfer"), "{}", calls["prove"]);
     let wrong = calls["wrong"]["refused"].as_str().unwrap_or_default();
     assert!(wrong.contains("no argument of check"), "{}", calls["wrong"]);
+    let other = calls["other"]["refused"].as_str().unwrap_or_default();
+    assert!(
+        other.contains("mcp --kubeconfig FILE"),
+        "{}",
+        calls["other"]
+    );
+    let unread = calls["unread"]["text"].as_str().unwrap();
+    assert!(unread.contains("/nonexistent: "), "{unread}");
     assert_eq!(calls["unread"]["error"], true, "{}", calls["unread"]);
     assert_eq!(fake.writes(), []);
 }

@@ -151,6 +151,15 @@ async fn a_file_of_the_wrong_kind_is_an_error_and_no_reading() {
             (&empty, "is empty"),
         ] {
             let out = run(&["--input", &format!("{name}={path}")]).await;
+            if name == "env" && path == &empty {
+                // What is left of an environment without any transport variable.
+                assert_eq!(out.code, Some(0), "{}", out.stdout);
+                assert!(
+                    out.stdout
+                        .contains("none of the catalogued variables is set, so the defaults")
+                );
+                continue;
+            }
             assert_eq!(out.code, Some(4), "{name} {path}: {}", out.stdout);
             let said = errors(&out);
             assert!(

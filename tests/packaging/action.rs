@@ -108,7 +108,11 @@ fn the_action_installs_a_release_that_is_what_it_says() {
     let asked = std::fs::read_to_string(asked).unwrap();
     assert_eq!(
         asked,
-        format!("attestation verify {} --repo owner/name\n", here())
+        format!(
+            "attestation verify {} --repo owner/name --signer-workflow owner/name/.github/workflows/release.yml --source-ref \
+             refs/tags/v{VERSION}\n",
+            here()
+        )
     );
     let bin = PathBuf::from(runner.read("path").trim_end());
     says_its_version(&bin);
@@ -157,8 +161,12 @@ fn the_action_installs_nothing_that_cannot_be_verified() {
         "exit 1",
         &good,
         &[],
-        "has no valid attestation of owner/name",
+        "has no valid attestation of the release workflow of owner/name",
     );
+    for neither in ["TRUE", "yes", "False", "0", " false"] {
+        let inputs = [("PROVENANCE", neither)];
+        refused("exit 0", &good, &inputs, "provenance is true or false");
+    }
     refused(
         "exit 0",
         &good,
@@ -294,6 +302,15 @@ fn the_hooks_of_pre_commit_run() {
             "packaging/job.yaml",
         ]);
         assert_eq!(good.status.code(), Some(0), "{}", stdout(&good));
+        // A commit without a worker in it has nothing to judge; what cannot be read may hold one.
+        for innocent in ["action.yml", "docs/rbac.yaml", ".github/workflows/ci.yml"] {
+            let done = run(&[innocent]);
+            assert_eq!(done.status.code(), Some(0), "{innocent}: {}", stdout(&done));
+            let said = stdout(&done);
+            assert!(said.contains("so nothing was judged"), "{innocent}: {said}");
+        }
+        let done = run(&["absent.yaml"]);
+        assert_eq!(done.status.code(), Some(4), "{}", stdout(&done));
         let bad = run(&["demo/gb200-rack/deploy.yaml"]);
         assert_eq!(bad.status.code(), Some(1));
         assert!(

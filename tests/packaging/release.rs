@@ -103,6 +103,18 @@ fn a_package_holds_what_an_installation_needs() {
         let length = std::fs::metadata(tree.path().join(name)).map(|m| m.len());
         assert!(length.is_ok_and(|n| n > 0), "{name}");
     }
+    // Links of its pages lead somewhere.
+    for page in ["README.md", "docs/install.md"] {
+        let text = std::fs::read_to_string(tree.path().join(page)).unwrap();
+        let folder = tree.path().join(page).parent().unwrap().to_owned();
+        let targets = text
+            .split("](")
+            .skip(1)
+            .filter_map(|t| t.split([')', '#']).next());
+        for target in targets.filter(|t| !t.is_empty() && !t.starts_with("https://")) {
+            assert!(folder.join(target).is_file(), "{page}: {target}");
+        }
+    }
     says_its_version(tree.path());
     // Who builds the same again gets the same bytes.
     let again = pack(&dist.path().join("program"), PLATFORMS[0].1, dist.path());

@@ -34,6 +34,26 @@ fn bash_completes_commands_options_and_values() {
     assert_eq!(completed(&script, &[name, "ch"]), ["check"]);
     let options = completed(&script, &[name, "check", "--re"]);
     assert_eq!(options, ["--recipe", "--require-trusted"]);
+    // What a command refuses and its help hides is not offered.
+    for (command, offered) in [
+        ("env", false),
+        ("node", false),
+        ("nixl", true),
+        ("check", true),
+    ] {
+        let options = completed(&script, &[name, command, "--require"]);
+        assert_eq!(!options.iter().all(String::is_empty), offered, "{command}");
+    }
+    // Nothing of our own: bash completes names of files, also with blanks.
+    assert_eq!(completed(&script, &[name, "env", ""]), [""]);
+    assert!(completed(&script, &[name, "env", "-"]).contains(&"--strict".to_owned()));
+    let blank = dir.path().join("a b.toml");
+    std::fs::write(&blank, "").unwrap();
+    let typed = dir.path().join("a").to_str().unwrap().to_owned();
+    assert_eq!(
+        completed(&script, &[name, "env", "--config", &typed]),
+        [blank.to_str().unwrap()]
+    );
     let formats = completed(&script, &[name, "env", "-o", ""]);
     assert!(formats.contains(&"sarif".to_owned()), "{formats:?}");
     assert_eq!(
@@ -60,15 +80,45 @@ fn other_shells_read_their_completions() {
         assert!(output.status.success(), "{shell}: {}", stderr(&output));
     }
     if has("fish", "--version", "the completions of fish") {
-        let line = "source $argv[1]; complete --do-complete 'dynamo-interconnect-check ch'";
-        let output = Command::new("fish")
-            .args(["--no-config", "-c", line])
-            .arg(dir.path().join("fish"))
-            .env("HOME", dir.path())
-            .output()
-            .unwrap();
-        let offered = stdout(&output);
-        assert!(offered.starts_with("check\t"), "{offered}");
+        let offered = |typed: &str| {
+            let line =
+                "source $argv[1]; complete --do-complete \"dynamo-interconnect-check $argv[2]\"";
+            let output = Command::new("fish")
+                .args(["--no-config", "-c", line])
+                .arg(dir.path().join("fish"))
+                .arg(typed)
+                .current_dir(dir.path())
+                .env("HOME", dir.path())
+                .output()
+                .unwrap();
+            stdout(&output)
+        };
+        assert!(offered("ch").starts_with("check\t"), "{}", offered("ch"));
+        assert!(
+            offered("demo ").contains("gb200-rack"),
+            "{}",
+            offered("demo ")
+        );
+        assert!(
+            offered("completions ").contains("elvish"),
+            "{}",
+            offered("completions ")
+        );
+        for no_files in ["demo ", "completions ", "node --pod ", "node ", "explain "] {
+            assert!(!offered(no_files).contains("zsh\n/"), "{no_files}");
+            let all = offered(no_files);
+            assert!(
+                !all.lines()
+                    .any(|l| l == "fish" && no_files != "completions "),
+                "{no_files}: {all}"
+            );
+        }
+        assert!(
+            offered("env ").lines().any(|l| l == "fish"),
+            "{}",
+            offered("env ")
+        );
+        assert!(!offered("env --require").contains("trusted"));
     }
 }
 
@@ -102,12 +152,21 @@ fn every_command_has_a_manual_page_that_a_reader_accepts() {
             .unwrap();
         assert!(output.status.success(), "{}", stdout(&output));
     }
+    for page in &pages {
+        let text = std::fs::read_to_string(page).unwrap();
+        let head = text.lines().find(|l| l.starts_with(".TH ")).unwrap();
+        let foot = format!(
+            "\"dynamo-interconnect-check {}\"",
+            env!("CARGO_PKG_VERSION")
+        );
+        assert!(head.contains(&foot), "{head}");
+    }
     if has("man", "--version", "reading manual pages") {
         for page in &pages {
             let output = Command::new("man")
                 .args(["--warnings", "-l"])
                 .arg(page)
-                .env("MANWIDTH", "100")
+                .env("MANWIDTH", "80")
                 .env("MANPAGER", "cat")
                 .env("LC_ALL", "C")
                 .output()
@@ -115,6 +174,21 @@ fn every_command_has_a_manual_page_that_a_reader_accepts() {
             assert!(output.status.success(), "{}", stderr(&output));
             let text = stdout(&output);
             assert!(text.contains("SYNOPSIS"), "{}: {text}", page.display());
+            // Left, middle and right of the head stand apart.
+            let head = text.lines().find(|l| !l.is_empty()).unwrap();
+            let title = "dynamo-interconnect-check(1)";
+            assert_eq!(head.matches(title).count(), 2, "{head}");
+            let middle = head.trim_matches(' ');
+            let middle = middle
+                .strip_prefix(title)
+                .and_then(|m| m.strip_suffix(title));
+            let foot = text.lines().rfind(|l| !l.is_empty()).unwrap();
+            let version = concat!("dynamo-interconnect-check ", env!("CARGO_PKG_VERSION"));
+            assert!(foot.starts_with(version), "{foot}");
+            assert!(
+                middle.is_some_and(|m| m.starts_with(' ') && m.ends_with(' ')),
+                "{head}"
+            );
         }
     }
 }

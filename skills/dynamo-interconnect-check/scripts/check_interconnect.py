@@ -9,6 +9,7 @@ The binary is looked for in the variable DYNAMO_INTERCONNECT_CHECK, then on PATH
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -16,10 +17,6 @@ import sys
 NAME = "dynamo-interconnect-check"
 VARIABLE = "DYNAMO_INTERCONNECT_CHECK"
 REPORTING = ("env", "node", "nixl", "check")
-GET_IT = (
-    "%s was not found: put the binary on PATH, or name it in the variable %s. From its sources: "
-    "cargo install --path ." % (NAME, VARIABLE)
-)
 REASONS = {
     3: "trust was required, and the deployment is not trusted",
     4: "something that was asked for could not be done: see verdict and errors",
@@ -34,21 +31,53 @@ def binary():
     return shutil.which(NAME)
 
 
+def get_it():
+    """How to get the program: from the sources that this skill lies in, where it does."""
+    skill = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+    root = os.path.dirname(os.path.dirname(skill))
+    build = "cargo install --path ."
+    # A directory above a skill may be anything, and its Cargo.toml of any program.
+    if os.path.basename(os.path.dirname(skill)) == "skills" and sources_of_it(root):
+        build = "cargo install --path " + shlex.quote(root)
+        place = "Its sources lie above this skill: "
+    else:
+        place = "In the directory of its sources (the repository that this skill is from): "
+    return "%s was not found: put the binary on PATH, or name it in the variable %s. %s%s" % (
+        NAME, VARIABLE, place, build,
+    )
+
+
+def sources_of_it(directory):
+    """Whether a directory holds the sources of the program."""
+    try:
+        with open(os.path.join(directory, "Cargo.toml"), encoding="utf-8") as manifest:
+            return any(line.strip() == 'name = "%s"' % NAME for line in manifest)
+    except (OSError, UnicodeError):
+        return False
+
+
 def arguments(args):
     """The arguments for the program, and what was left out of those of the original."""
     args = list(args)
     left_out = []
-    # The original took a namespace and a container without a pod, and looked at this machine.
-    has_target = any(
-        a.split("=")[0] in ("--pod", "--pods", "--selector") or a.startswith("-l") for a in args
-    )
+    # The original took a namespace and a container without a pod, and looked at this machine. What is judged instead of a
+    # machine has neither, and the program says so.
+    targets = ("--pod", "--pods", "--selector", "--input", "--from")
+    has_target = any(a.split("=")[0] in targets or a.startswith("-l") for a in args)
     if args and args[0] in ("node", "nixl") and not has_target:
         kept, at = [], 0
         while at < len(args):
-            name = args[at].split("=")[0]
+            name, joined, value = args[at].partition("=")
             if name in ("-n", "--namespace", "-c", "--container"):
+                if not joined:
+                    value = args[at + 1] if at + 1 < len(args) else ""
+                # Without a value the command line is wrong, and the program says so.
+                if not value.strip() or not joined and value.startswith("-"):
+                    kept.append(args[at])
+                    at += 1
+                    continue
                 left_out.append(name)
-                at += 1 if "=" in args[at] else 2
+                at += 1 if joined else 2
                 continue
             # The value stands in the same word: -nNAMESPACE.
             if name[:2] in ("-n", "-c") and len(name) > 2:
@@ -64,17 +93,32 @@ def arguments(args):
     return args, left_out
 
 
-def nothing_done(status, detail):
-    """What is printed when the program did not run."""
+def nothing_done(detail, code=None):
+    """What is printed when the program did not run (code: None), or ended with this code and without a report."""
     return {
-        "checks": [{"name": NAME, "status": status, "detail": detail}],
+        "checks": [{"name": NAME, "status": "skipped", "detail": detail}],
         "counts": {"ok": 0, "warn": 0, "fail": 0, "skipped": 1},
         "coverage": {"observed": 0, "applicable": 1},
         "trust": "unproven",
         "fix_first": [],
         "verdict": "Nothing was checked: " + detail,
-        "launcher": {"exit_code": None, "reason": detail},
+        "launcher": {"exit_code": code, "reason": detail},
     }
+
+
+def say(text):
+    """Prints text. A reader that went away (`| head`) has seen what it wanted, and changes no exit code."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Python flushes again when it ends, and would complain then.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def say_json(value):
+    """Prints JSON for a program."""
+    say(json.dumps(value, indent=2) + "\n")
 
 
 def main(args):
@@ -83,7 +127,7 @@ def main(args):
     if program is None:
         named = os.environ.get(VARIABLE)
         what = "%s names %s, which is no program. " % (VARIABLE, named) if named else ""
-        print(json.dumps(nothing_done("skipped", what + GET_IT), indent=2))
+        say_json(nothing_done(what + get_it()))
         return 1
     args, left_out = arguments(args)
     try:
@@ -91,7 +135,7 @@ def main(args):
             [program] + args, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False
         )
     except OSError as error:
-        print(json.dumps(nothing_done("skipped", "%s cannot be run: %s" % (program, error)), indent=2))
+        say_json(nothing_done("%s cannot be run: %s" % (program, error)))
         return 1
     text = done.stdout.decode("utf-8", "replace")
     said = done.stderr.decode("utf-8", "replace")
@@ -104,9 +148,10 @@ def main(args):
     except ValueError:
         # Help, a version, another format; or the command line is wrong, which is said on standard error.
         if text:
-            sys.stdout.write(text)
+            say(text)
         else:
-            print(json.dumps(nothing_done("skipped", (reason or said or "no answer").strip()), indent=2))
+            detail = (reason or said or "no answer").strip()
+            say_json(nothing_done(detail, done.returncode))
         return 1 if reason else done.returncode
     if isinstance(report, dict):
         if left_out:
@@ -119,7 +164,7 @@ def main(args):
             )
         if reason:
             report["launcher"] = {"exit_code": done.returncode, "reason": reason}
-    print(json.dumps(report, indent=2))
+    say_json(report)
     return 1 if reason else done.returncode
 
 

@@ -1,3 +1,4 @@
+use crate::ask;
 use crate::catalogue::{self, Scope};
 use crate::check;
 use crate::checks::Container;
@@ -48,6 +49,20 @@ fn run(container: &Container<'_>) -> Outcome {
         Whose::Pasted => "pasted".to_owned(),
     };
     let settings = process.in_force()?;
+    // Of a paste alone it must be said: an empty one could be taken for one that was not read.
+    if environment.whose == Whose::Pasted && settings.is_empty() && environment.withheld.is_empty()
+    {
+        let empty = (container.snapshot.text(&ask::ENVIRONMENT)).is_ok_and(|t| t.trim().is_empty());
+        let detail = match empty {
+            true => {
+                "the pasted environment is empty: none of the catalogued variables is set, so the defaults are in force"
+            }
+            false => {
+                "none of the catalogued variables is set in the pasted environment, so the defaults are in force"
+            }
+        };
+        return Ok(vec![Draft::ok(detail).on_kv_path(KvPath::Off)]);
+    }
     Ok(settings
         .values()
         .map(|setting| {
@@ -160,7 +175,6 @@ fn shown(setting: &InForce<'_>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ask;
     use crate::checks::testing::{NOTHING, changed, container, hcas, outcome, verdict};
 
     fn with(role: &str, environment: &str) -> Vec<(String, Status, KvPath)> {
@@ -206,6 +220,20 @@ mod tests {
         let named = with("decode", &format!("{worker}UCX_TLS=tcp"));
         assert_eq!(named[0].0, "env:UCX_TLS");
         assert_eq!(named[0].2, KvPath::Required);
+    }
+
+    #[test]
+    fn of_a_paste_without_any_it_is_said_that_none_is_set() {
+        for empty in ["", "# variables of process 1\n", "HOME=/root\n"] {
+            assert_eq!(
+                with("", empty),
+                [(String::new(), Status::Ok, KvPath::Off)],
+                "{empty:?}"
+            );
+        }
+        // One is set, and what to is not told.
+        assert_eq!(with("", "# withheld NIXL_ETCD_ENDPOINTS\n"), []);
+        assert_eq!(with("decode", "# process 7 dynamo.vllm\n"), []);
     }
 
     #[test]

@@ -16,7 +16,7 @@ check! {
     ///
     /// ## Fix
     /// The detail names the cause: a name that is not there, a pod that is pending or has completed, an image without a
-    /// shell, a missing permission (docs/rbac.yaml), a kubelet that does not answer. Remove it and run again, or probe
+    /// shell, a missing permission (docs/rbac.yaml), a kubelet that does not answer. Mend it and run again, or probe
     /// from inside the pod.
     "NODE001" "node:target" on Container {
         subsystem: Node, kv_path: Required, worst: Fail, causes: &[], since: "0.2.0",
@@ -36,7 +36,7 @@ fn run(container: &Container<'_>) -> Outcome {
         Err(why) => {
             let mut draft = Draft::fail(why.detail)
                 .headline(why.reason.words())
-                .fix("remove what the detail names, then run again");
+                .fix("mend the cause that the detail names, then run again");
             // A pod that does not run is one fault, and its deployment says it.
             if let Observed::Known(pod) = &container.facts.pod
                 && pod.ready == Some(false)

@@ -72,6 +72,8 @@ pub struct Environment {
     pub whose: Whose,
     /// Values by name.
     pub variables: BTreeMap<String, String>,
+    /// Names of variables that are set to what may be a credential.
+    pub withheld: Vec<String>,
 }
 
 /// A setting in a file.
@@ -282,7 +284,12 @@ fn own_or_probes<T>(
 fn environment(text: &str) -> Environment {
     let mut whose = Whose::Pasted;
     let mut variables = BTreeMap::new();
+    let mut withheld = Vec::new();
     for line in transcript::lines(text) {
+        if let Some(name) = line.strip_prefix("# withheld ") {
+            withheld.push(excerpt(name));
+            continue;
+        }
         if let Some(process) = line.strip_prefix("# process ") {
             whose = match process.split_once(' ') {
                 Some(("self", _)) | None => Whose::Probe,
@@ -296,7 +303,11 @@ fn environment(text: &str) -> Environment {
             variables.insert(name.to_owned(), value.into_owned());
         }
     }
-    Environment { whose, variables }
+    Environment {
+        whose,
+        variables,
+        withheld,
+    }
 }
 
 /// `path: present`, then `path: NAME=value` and `path: [section]`.
