@@ -333,6 +333,12 @@ impl Offer {
         self.fields.iter().any(|f| f.name == CONTEXT.name)
     }
 
+    /// This call reaches a cluster. Where no pod is named it looks at this machine, which no kubeconfig is for.
+    fn calls_a_cluster(&self, given: &JsonObject) -> bool {
+        let names_pods = given.contains_key(POD.name) || given.contains_key(SELECTOR.name);
+        self.reaches_a_cluster() && (!self.looks_here() || names_pods)
+    }
+
     /// Looks at this machine where no pod is named.
     fn looks_here(&self) -> bool {
         self.fields.iter().any(|f| f.name == POD.name)
@@ -666,14 +672,12 @@ impl ServerHandler for Server {
             let said = "this server was started without --allow-transfer, so it moves no data";
             return Err(ErrorData::invalid_params(said, None));
         }
+        let given = request.arguments.unwrap_or_default();
         let mut line = offer
-            .line(&request.arguments.unwrap_or_default())
+            .line(&given)
             .map_err(|said| ErrorData::invalid_params(said, None))?;
-        if let Some(file) = self
-            .kubeconfig
-            .as_ref()
-            .filter(|_| offer.reaches_a_cluster())
-        {
+        let file = self.kubeconfig.as_ref();
+        if let Some(file) = file.filter(|_| offer.calls_a_cluster(&given)) {
             line.insert(1, format!("--kubeconfig={file}"));
         }
         let ended = run(&line, &context).await.map_err(|e| {
@@ -860,7 +864,7 @@ mod tests {
                     given.insert("pods".to_owned(), json!(["x"]));
                 }
                 let mut line = offer.line(&given).unwrap();
-                if offer.reaches_a_cluster() {
+                if offer.calls_a_cluster(&given) {
                     line.insert(1, "--kubeconfig=x".to_owned());
                 }
                 let all = std::iter::once("program".to_owned()).chain(line.clone());
