@@ -21,7 +21,12 @@ async fn what_is_there_is_told_and_what_is_missing_fails() {
         ("no-plugin", &no_plugin),
         ("without", &without),
     ] {
-        builder = builder.with(pod(name, "decode", tree.path(), "invented-rc-mlx5"));
+        builder = builder.with(pod(
+            name,
+            "decode",
+            tree.path(),
+            "invented-rc-mlx5-one-rail",
+        ));
     }
     let fake = builder.start().await;
     let run = on(&fake, &["-l", "role=decode"]).await;
@@ -61,7 +66,12 @@ async fn the_default_text_says_what_is_there_and_equal_containers_are_one_line()
     let trees = [tree(&[]), tree(&[]), tree(&[])];
     let mut builder = FakeCluster::builder();
     for (name, tree) in ["a", "b", "c"].iter().zip(&trees) {
-        builder = builder.with(pod(name, "decode", tree.path(), "invented-rc-mlx5"));
+        builder = builder.with(pod(
+            name,
+            "decode",
+            tree.path(),
+            "invented-rc-mlx5-one-rail",
+        ));
     }
     let part = format!("{}/nixl_cu12.libs/nixl", crate::SITE);
     std::fs::remove_dir_all(trees[2].path().join(part)).unwrap();
@@ -86,8 +96,18 @@ async fn the_default_text_says_what_is_there_and_equal_containers_are_one_line()
 async fn ends_that_are_not_there_or_are_one() {
     let trees = [tree(&[]), tree(&[])];
     let fake = FakeCluster::builder()
-        .with(pod("p", "prefill", trees[0].path(), "invented-rc-mlx5"))
-        .with(pod("d", "decode", trees[1].path(), "invented-rc-mlx5"))
+        .with(pod(
+            "p",
+            "prefill",
+            trees[0].path(),
+            "invented-rc-mlx5-one-rail",
+        ))
+        .with(pod(
+            "d",
+            "decode",
+            trees[1].path(),
+            "invented-rc-mlx5-one-rail",
+        ))
         .start()
         .await;
     for (args, words) in [
@@ -137,6 +157,7 @@ async fn a_command_line_that_means_nothing() {
         &["--self"],
         &["--quick"],
         &["--transfer", "--self", "--peer", "x"],
+        &["--transfer", "--self", "--sample", "3"],
         &["--transfer", "--pods", "prefill=a"],
         &["--transfer", "--sample", "2"],
         &["--transfer", "--pod", "x", "--peer", "x"],

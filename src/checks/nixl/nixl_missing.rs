@@ -307,9 +307,19 @@ fn modules(container: &Container<'_>) -> String {
     if modules.is_empty() {
         return String::new();
     }
-    let has = |name: &str, words: &str| match modules.iter().any(|m| m.starts_with(name)) {
-        true => words.to_owned(),
-        false => format!("no {words}"),
+    // What is on disk says what UCX has; what is loaded says only what it took.
+    let software = &container.facts.software;
+    let installed = software.ucx_in_use().ok().and_then(|place| {
+        let installed = software.ucx.known()?.get(&place)?;
+        Some(&installed.modules)
+    });
+    let has = |name: &str, words: &str| {
+        let of = |found: &BTreeSet<String>| found.iter().any(|m| m.starts_with(name));
+        match installed {
+            _ if of(&modules) => words.to_owned(),
+            Some(installed) if !of(installed) => format!("no {words}"),
+            _ => format!("{words} not loaded"),
+        }
     };
     format!(" ({}, {})", has("uct_ib", "verbs"), has("uct_cuda", "CUDA"))
 }
@@ -450,6 +460,16 @@ mod tests {
             one.contains("; UCX 1.21 of its own nixl_cu12.libs (verbs, no CUDA); "),
             "{one}"
         );
+        // What was loaded does not say what is there.
+        let loaded = format!(
+            "{SITE}/nixl_cu12-1.3.0.dist-info\n{own}{SITE}/nixl_cu12.libs/ucx/libuct_ib-3c.so.0\n"
+        );
+        let answers = changed(
+            &wheel(),
+            &[(&ask::UCX_LIBRARIES, ""), (&ask::TRANSFER_SOFTWARE, &loaded)],
+        );
+        let by_transfer = outcome(run, &container("decode", &answers)).unwrap().remove(0).detail;
+        assert!(by_transfer.contains("(verbs, CUDA not loaded); "), "{by_transfer}");
         let two = said(&format!("{own}/usr/lib/x86_64-linux-gnu/libucp.so.0\n"));
         let both = "; UCX of its own nixl_cu12.libs or of /usr/lib/x86_64-linux-gnu (no worker shows which it loads); ";
         assert!(two.contains(both), "{two}");
