@@ -217,6 +217,12 @@ const KNOWN: &[(&str, &str, &str)] = &[
         "https://github.com/openucx/ucx/blob/v1.23.0/src/ucp/core/ucp_context.c",
     ),
     (
+        "No plugins available",
+        "NIXL finds no plugin at all: remove NIXL_PLUGIN_DIR, or name in it the directory that holds libplugin_UCX.so; where it is \
+         not set, install the nixl wheel anew.",
+        "NIXL 1.5.1: src/api/python/_api.py",
+    ),
+    (
         IGNORED,
         IGNORED_FIX,
         "https://github.com/openucx/ucx/blob/v1.23.0/src/ucp/core/ucp_context.c",
