@@ -79,12 +79,13 @@ pub async fn run_until<T: Open, I: Open>(
                 Halt::Interrupted => (What::Interrupted, "the run was interrupted"),
                 Halt::Deadline => (What::CutShort, "the time of the whole run was over"),
             };
-            let (side, stage) = (run.waiting_for, run.stage);
+            let (side, stage) = run.at();
             Some(Failure::new(side, stage, what, detail))
         }
         Ok(Err(_)) => {
             let detail = format!("the whole run has {} s", settings.limits.run.as_secs());
-            let first = Failure::new(run.waiting_for, run.stage, What::Deadline, detail);
+            let (side, stage) = run.at();
+            let first = Failure::new(side, stage, What::Deadline, detail);
             Some(run.settle(first).await)
         }
     };
@@ -139,6 +140,17 @@ impl Run<'_> {
             self.end(role).record.maxrss_kb = Some(bye.maxrss_kb);
         }
         Ok(())
+    }
+
+    /// Which end is waited for, and what it is at.
+    fn at(&self) -> (Role, Stage) {
+        let silent = [&self.target, &self.initiator]
+            .into_iter()
+            .find(|end| self.stage == Stage::Ready && !end.begun);
+        match silent {
+            Some(end) => (end.role, Stage::Start),
+            None => (self.waiting_for, self.stage),
+        }
     }
 
     async fn connect(&mut self) -> Result<(), Failure> {

@@ -231,6 +231,10 @@ async fn an_interpreter_that_hangs_holds_nothing_up() {
         assert_eq!(run.code, Some(130), "{}", run.stderr);
         assert!(run.took < Duration::from_secs(3), "{:?}", run.took);
         assert!(gone().await, "{signals:?}: left running");
+        if signals.len() == 1 {
+            let said = run.report()["verdict"].as_str().unwrap().to_owned();
+            assert!(said.contains("while starting Python"), "{said}");
+        }
     }
     let began = std::time::Instant::now();
     let out = command(&["--deadline", "4"]).output().await.unwrap();
