@@ -407,12 +407,8 @@ fn failed(failure: &Failure, record: &TransferRecord, text: &UcxText, intent: &I
     let known = cause::of_failure(failure, record, text);
     let missing = cause::missing_library(failure, record);
     let detail = match &missing {
-        Some(missing) => format!(
-            "{}: {} ({})",
-            words::of_failure(failure, record),
-            missing.why,
-            failure.detail
-        ),
+        // What the probe saw of it says less.
+        Some(missing) => format!("{}: {}", words::of_failure(failure, record), missing.why),
         None => detail,
     };
     let known = missing.map(|missing| missing.fix).or(known);
