@@ -85,6 +85,7 @@ fn step(kind: Kind, gbps: f64, delta: &[(&str, i64)]) -> StepRecord {
             throttled: None,
         },
         verify: None,
+        backend: None,
     };
     StepRecord {
         xfer,

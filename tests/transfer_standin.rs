@@ -460,6 +460,20 @@ async fn a_package_that_is_broken_is_said_where_another_one_was_used() {
     assert_eq!(prefill.count(), 0);
 }
 
+#[tokio::test]
+async fn bytes_of_another_backend_prove_nothing() {
+    let fault = Fault {
+        initiator: "other-backend",
+        ..Fault::default()
+    };
+    let Some((_, verdict)) = fault.run().await else {
+        return;
+    };
+    assert_eq!((verdict.status, verdict.proven), (Status::Skipped, false));
+    let words = "NIXL says that its backend POSIX moved the bytes, and UCX was asked for";
+    assert!(verdict.detail.contains(words), "{}", verdict.detail);
+}
+
 /// The program has begun, so that the crash is one of the agent.
 #[tokio::test]
 async fn a_crash_while_the_agent_is_made_is_told_from_one_of_the_interpreter() {

@@ -78,7 +78,8 @@ def words(value, limit):
 
 
 def error(e):
-    return "%s: %s" % (type(e).__name__, e)
+    text = str(e)
+    return "%s: %s" % (type(e).__name__, text) if text else type(e).__name__
 
 
 # --- commands -------------------------------------------------------------------------------------------------------
@@ -557,7 +558,7 @@ def not_importable(errors):
     if broken:
         return "; ".join(broken)
     return "Python %s at %s has none of the modules %s" % (
-        sys.version.split()[0], sys.executable, ", ".join(n.split(".")[0] for n in NIXL_MODULES))
+        sys.version.split()[0], sys.executable or "an unknown place", ", ".join(n.split(".")[0] for n in NIXL_MODULES))
 
 
 def import_nixl(stub):

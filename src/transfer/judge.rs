@@ -178,6 +178,21 @@ fn step(
         "UCX" => lane::by_table(text, xfer.kind, xfer.bytes, gpu, &ready.ports),
         backend => by_provider(backend, text, counted::from_counters(step, ready)),
     };
+    // Some versions dress the name up.
+    let other = xfer
+        .backend
+        .as_ref()
+        .filter(|b| !b.contains(&*record.backend));
+    let lane = match other {
+        Some(other) => Err(Unknown::new(
+            format!(
+                "NIXL says that its backend {other} moved the bytes, and {} was asked for",
+                record.backend
+            ),
+            None,
+        )),
+        None => lane,
+    };
     let counters = match (&*record.backend, &lane) {
         ("UCX", Ok(lane)) => Some(counted::agreement(
             lane,

@@ -184,6 +184,9 @@ pub struct Xfer {
     pub delta: Counters,
     #[serde(default)]
     pub cpu: Cpu,
+    /// Backend that NIXL says it used.
+    #[serde(default)]
+    pub backend: Option<Words>,
     /// The initiator's own comparison, after a READ.
     #[serde(default)]
     pub verify: Option<Verify>,
