@@ -349,8 +349,8 @@ efa mana_ib ionic_rdma erdma rdma_rxe siw xpmem knem udmabuf" }, 8 * KB, Nothing
         Function { place: "", call: r#"each_line "$site_dirs" packages_here"# }, 32 * KB, Worker,
         "versions of NIXL and of the engine, without running Python";
     /// Plugins of NIXL, one path per line.
-    NIXL_PLUGINS = "nixl-plugins", "libplugin_*.so of NIXL in wheels and usual directories",
-        Function { place: "", call: r#"each_line "$site_dirs" plugins_here; paths "$ROOT"/opt/nvidia/nvda_nixl/lib*/plugins/libplugin_*.so "$ROOT"/opt/nvidia/nvda_nixl/lib*/*/plugins/libplugin_*.so "$ROOT"/usr/local/nixl/lib*/plugins/libplugin_*.so "$ROOT"/usr/local/nixl/lib*/*/plugins/libplugin_*.so"# },
+    NIXL_PLUGINS = "nixl-plugins", "libplugin_*.so of NIXL in wheels, usual directories and $NIXL_PLUGIN_DIR",
+        Function { place: "", call: r#"each_line "$site_dirs" plugins_here; paths "$ROOT"/opt/nvidia/nvda_nixl/lib*/plugins/libplugin_*.so "$ROOT"/opt/nvidia/nvda_nixl/lib*/*/plugins/libplugin_*.so "$ROOT"/usr/local/nixl/lib*/plugins/libplugin_*.so "$ROOT"/usr/local/nixl/lib*/*/plugins/libplugin_*.so; plugins_named"# },
         32 * KB, Worker,
         "which backends NIXL can load";
     /// Tools that test a path, one per line: a name where it is on PATH, else a path.

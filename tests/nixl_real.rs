@@ -5,6 +5,8 @@
 //! INTERCONNECT_NIXL_RECORD names a directory for the records of the runs: that is where tests/support/ucx_logs come from.
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "helpers of tests")]
 
+#[path = "support/skip.rs"]
+mod skip;
 #[expect(dead_code, reason = "only a part of it is needed here")]
 #[path = "support/transfer.rs"]
 mod support;
@@ -21,9 +23,14 @@ use std::process::Command;
 fn python(what: &str) -> Option<String> {
     let python = std::env::var("INTERCONNECT_NIXL_PYTHON").ok();
     if python.is_none() {
-        println!("SKIPPED: {what}: INTERCONNECT_NIXL_PYTHON is not set");
+        assert!(!required(), "{what}: INTERCONNECT_NIXL_PYTHON is not set");
+        skip::aloud(&format!("{what}: INTERCONNECT_NIXL_PYTHON is not set"));
     }
     python
+}
+
+fn required() -> bool {
+    std::env::var_os("INTERCONNECT_NIXL_REQUIRED").is_some()
 }
 
 /// Shapes of KV traffic, fewer operations than a real run.
@@ -159,10 +166,10 @@ async fn between_two_pod_like_places_the_lane_is_tcp_and_that_fails() {
     let pods = Pods(format!("icx{}", std::process::id()));
     if !Pods::script("up", &pods.0) {
         assert!(
-            std::env::var_os("INTERCONNECT_NIXL_REQUIRED").is_none(),
+            !required(),
             "no two pod-like places: root, iproute2 and unshare are needed"
         );
-        println!("SKIPPED: two pod-like places need root, iproute2 and unshare");
+        skip::aloud("two pod-like places need root, iproute2 and unshare");
         return;
     }
     let (record, verdict) =
@@ -197,8 +204,10 @@ async fn between_two_pod_like_places_the_lane_is_tcp_and_that_fails() {
 #[tokio::test]
 async fn over_verbs_table_and_counters_name_the_device() {
     let what = "real NIXL over verbs";
-    let (Some(python), Ok(device)) = (python(what), std::env::var("INTERCONNECT_NIXL_RDMA")) else {
-        println!("SKIPPED: {what}: INTERCONNECT_NIXL_RDMA is not set");
+    let Some(python) = python(what) else { return };
+    // Only the virtual machine with soft-RoCE, and machines with RDMA, have one.
+    let Ok(device) = std::env::var("INTERCONNECT_NIXL_RDMA") else {
+        skip::aloud(&format!("{what}: INTERCONNECT_NIXL_RDMA is not set"));
         return;
     };
     let (here, port) = (Local::default(), format!("{device}:1"));

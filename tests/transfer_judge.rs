@@ -85,6 +85,7 @@ fn step(kind: Kind, gbps: f64, delta: &[(&str, i64)]) -> StepRecord {
             throttled: None,
         },
         verify: None,
+        backend: None,
     };
     StepRecord {
         xfer,
@@ -253,6 +254,89 @@ fn counters_that_contradict_are_never_a_pass() {
     );
 }
 
+/// WRITE leaves through the initiator's sending counter and arrives at the target's receiving one.
+#[test]
+fn counters_that_stood_still_at_the_target_take_the_proof_away() {
+    let gaps = |v: &Verdict| v.unproven.iter().map(|g| g.kind).collect::<Vec<_>>();
+    let with = |target: Option<&[(&str, i64)]>, own: &[(&str, i64)]| {
+        let mut record = good();
+        record.steps[0].xfer.delta = counters(own);
+        record.steps[0].target_delta = target.map(counters);
+        judged(&record)
+    };
+    let sent = [("ib/mlx5_0:1/tx_bytes", FULL)];
+    let still = with(Some(&[("ib/mlx5_0:1/tx_bytes", FULL)]), &sent);
+    assert_eq!((still.status, still.proven), (Status::Warn, false));
+    assert_eq!(gaps(&still), [GapKind::Contradicted]);
+    assert!(
+        still.detail.contains("no RDMA counter of the target moved"),
+        "{}",
+        still.detail
+    );
+    let both = with(Some(&[("ib/mlx5_1:1/rx_bytes", FULL)]), &sent);
+    assert_eq!((both.status, both.proven), (Status::Ok, true));
+    assert!(both.detail.contains("counters agree"), "{}", both.detail);
+    // Somebody else's bytes among them: the table stands alone, and the words say so.
+    let crowded = [("ib/mlx5_0:1/tx_bytes", FULL * 3)];
+    for (target, own) in [
+        (None, &crowded),
+        (Some(&[("ib/mlx5_0:1/rx_bytes", FULL * 3)] as &[_]), &sent),
+    ] {
+        let verdict = with(target, own);
+        assert_eq!((verdict.status, verdict.proven), (Status::Ok, true));
+        assert!(
+            verdict.detail.contains("cannot confirm") && verdict.detail.contains("other traffic"),
+            "{}",
+            verdict.detail
+        );
+    }
+    // A port of the target that has no counters may have taken them.
+    let mut record = good();
+    record.target.ready.as_mut().unwrap().counted = vec!["ib/mlx5_0:1".into()];
+    record.steps[0].target_delta = Some(Counters::default());
+    assert!(judged(&record).proven);
+}
+
+#[test]
+fn a_rate_that_cannot_be_is_no_proof() {
+    let mut record = good();
+    record.steps[0].xfer.gbps = 880.1;
+    let verdict = judged(&record);
+    assert_eq!((verdict.status, verdict.proven), (Status::Warn, false));
+    assert_eq!(verdict.unproven[0].kind, GapKind::Contradicted);
+    for part in [
+        "cannot be",
+        "2.2 times the line rate of 400 Gb/s",
+        "prefill-0",
+        "judgement",
+    ] {
+        assert!(verdict.detail.contains(part), "{part}: {}", verdict.detail);
+    }
+    record.steps[0].xfer.gbps = 879.0;
+    assert!(judged(&record).proven, "a bond of two ports");
+    // Memory of one node has no port.
+    let mut record = with_log("ucx-1.23-host", &[]);
+    record.same_container = true;
+    record.steps[0].xfer.gbps = 67_108_864.0;
+    let verdict = judged(&record);
+    assert_eq!(verdict.status, Status::Warn, "{}", verdict.detail);
+    assert!(verdict.detail.contains("32 TB/s"), "{}", verdict.detail);
+}
+
+#[test]
+fn a_device_that_the_container_does_not_show_is_an_unknown_lane() {
+    let mut record = good();
+    record.initiator.ready.as_mut().unwrap().ports.clear();
+    let verdict = judged(&record);
+    assert_eq!((verdict.status, verdict.proven), (Status::Skipped, false));
+    assert!(
+        verdict.detail.contains("transport unknown"),
+        "{}",
+        verdict.detail
+    );
+    assert!(verdict.fix.unwrap().contains("/sys/class/infiniband"));
+}
+
 #[test]
 fn a_slow_lane_is_a_warn_with_threshold_and_source() {
     for (gbps, words) in [
@@ -390,6 +474,7 @@ fn software_verbs_stay_unproven() {
         .unwrap()
         .counted
         .push("hw/rxe0:1".into());
+    record.initiator.ready.as_mut().unwrap().ports = vec![hca("rxe0")];
     let verdict = support::judged_on_host(&record);
     assert_eq!(
         (verdict.status, verdict.proven),
@@ -466,6 +551,28 @@ fn libfabric_is_judged_by_counters_and_provider() {
     let silent = libfabric(&[], "Using simplified topology for tcp");
     assert_eq!(silent.status, Status::Fail, "{}", silent.detail);
     assert_eq!(libfabric(&[], "").status, Status::Skipped);
+    // Another's RDMA traffic does not make TCP RDMA.
+    let moved = &[("hw/rdmap79s0:1/tx_bytes", FULL)];
+    let tcp = libfabric(moved, "Using simplified topology for tcp");
+    assert_eq!((tcp.status, tcp.proven), (Status::Fail, false));
+    assert!(tcp.detail.contains("libfabric/tcp"), "{}", tcp.detail);
+    let crowded = &[("hw/rdmap79s0:1/tx_bytes", FULL * 3)];
+    for (delta, text) in [
+        (moved, ""),
+        (crowded, "NIXL INFO Discovered 32 EFA devices"),
+        (
+            &[("net/eth0/tx_bytes", FULL)],
+            "NIXL INFO Discovered 32 EFA devices",
+        ),
+    ] {
+        let unknown = libfabric(delta, text);
+        assert_eq!(
+            (unknown.status, unknown.proven),
+            (Status::Skipped, false),
+            "{text:?} {delta:?}: {}",
+            unknown.detail
+        );
+    }
 }
 
 #[test]
@@ -615,4 +722,74 @@ fn a_failure_carries_its_side_stage_and_log() {
     assert_eq!(verdict.detail, said);
     assert!(verdict.fix.unwrap().contains("GID index"));
     assert!(verdict.evidence.iter().any(|l| l.contains("retry count")));
+}
+
+fn failed(what: What, stage: Stage) -> TransferRecord {
+    let mut record = good();
+    record.steps.clear();
+    record.failure = Some(Failure {
+        side: Role::Initiator,
+        stage,
+        what,
+        detail: "NIXL_ERR_NOT_FOUND".into(),
+        also: vec![],
+    });
+    record
+}
+
+/// NIXL's own line of its log, as 1.5.1 prints it.
+#[test]
+fn the_library_that_a_plugin_lacks_is_named() {
+    let mut record = failed(What::NoBackend, Stage::Ready);
+    record.backend = "LIBFABRIC".into();
+    record.initiator.log.tail = vec![
+        "I1130 19:26:21.948783    3038 nixl_plugin_manager.cpp:352] Failed to load plugin from \
+         /v/site-packages/nixl_cu12/../.nixl_cu12.mesonpy.libs/plugins/libplugin_LIBFABRIC.so: libfabric.so.1: cannot \
+         open shared object file: No such file or directory"
+            .to_owned(),
+    ];
+    let verdict = judged(&record);
+    let said = "The NIXL backend LIBFABRIC does not come up on prefill-0 (initiator): libfabric.so.1: cannot open shared \
+                object file: No such file or directory";
+    assert_eq!(verdict.detail, said);
+    let fix = verdict.fix.unwrap();
+    assert!(
+        fix.starts_with(
+            "Give the container libfabric.so.1, which NIXL's libplugin_LIBFABRIC.so needs"
+        ),
+        "{fix}"
+    );
+    // The line of another plugin is none of its business.
+    record.backend = "GPUNETIO".into();
+    let fix = judged(&record).fix.unwrap();
+    assert!(!fix.contains("libfabric.so.1"), "{fix}");
+}
+
+#[test]
+fn the_variable_that_takes_the_table_away_is_the_first_cause() {
+    let set = |mut record: TransferRecord, value: &str| {
+        let ready = record.initiator.ready.as_mut().unwrap();
+        ready.env = [("UCX_PROTO_ENABLE".into(), value.into())].into();
+        judged(&record)
+    };
+    let xfer = Stage::Xfer {
+        kind: Kind::Write,
+        bytes: 8,
+        descs: 1,
+    };
+    let fix = set(failed(What::Transfer, xfer), "n").fix.unwrap();
+    assert!(fix.starts_with("Remove UCX_PROTO_ENABLE"), "{fix}");
+    let fix = set(failed(What::Transfer, xfer), "y").fix.unwrap();
+    assert!(fix.contains("GID index"), "{fix}");
+    // Up to UCX 1.21 bytes still arrive, and nothing says over what.
+    let mut record = good();
+    record.initiator.log.lane.clear();
+    let verdict = set(record, "no");
+    assert_eq!(verdict.status, Status::Skipped);
+    assert!(
+        verdict.detail.contains("UCX_PROTO_ENABLE=no on prefill-0"),
+        "{}",
+        verdict.detail
+    );
+    assert!(verdict.fix.unwrap().starts_with("Remove UCX_PROTO_ENABLE"));
 }

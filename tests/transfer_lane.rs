@@ -13,9 +13,19 @@ fn log(name: &str) -> UcxText {
     ucx_text::read(&std::fs::read_to_string(path).unwrap())
 }
 
+fn port(device: &str) -> PortFacts {
+    PortFacts {
+        device: device.into(),
+        port: 1,
+        hardware: true,
+        ..PortFacts::default()
+    }
+}
+
 /// `class: rails how`, or why it is unknown.
 fn lane(text: &UcxText, kind: Kind, bytes: u64, gpu: bool) -> String {
-    match by_table(text, kind, bytes, gpu, &[]) {
+    let ports = [port("mlx5_0"), port("mlx5_1")];
+    match by_table(text, kind, bytes, gpu, &ports) {
         Ok(lane) => format!("{}: {lane}", lane.class),
         Err(unknown) => format!("unknown: {}", unknown.why),
     }
@@ -114,7 +124,7 @@ fn software_verbs_are_named_for_what_they_are() {
             .unwrap()
             .class
     };
-    assert_eq!(class(&[]), Class::SoftRoce);
+    assert_eq!(class(&[port("rxe0")]), Class::SoftRoce);
     let renamed = std::fs::read_to_string(format!(
         "{}/tests/support/ucx_logs/ucx-1.23-rxe.txt",
         env!("CARGO_MANIFEST_DIR")
@@ -122,9 +132,8 @@ fn software_verbs_are_named_for_what_they_are() {
     .unwrap()
     .replace("rxe0", "roce7");
     let port = PortFacts {
-        device: "roce7".into(),
-        port: 1,
-        ..PortFacts::default()
+        hardware: false,
+        ..port("roce7")
     };
     let lane = by_table(
         &ucx_text::read(&renamed),
@@ -169,9 +178,33 @@ fn two_rails_of_which_one_is_tcp_are_tcp() {
         "| zero-copy   | tcp/eth0 ",
         "| zero-copy   | 52% on rc_mlx5/mlx5_0:1 and 48% on tcp/eth0 ",
     );
-    let lane = by_table(&ucx_text::read(&text), Kind::Write, 1 << 20, false, &[]).unwrap();
+    let lane = by_table(
+        &ucx_text::read(&text),
+        Kind::Write,
+        1 << 20,
+        false,
+        &[port("mlx5_0")],
+    )
+    .unwrap();
     assert_eq!(
         (lane.class, lane.rails[0].percent, lane.rails[1].percent),
         (Class::Tcp, Some(52), Some(48))
     );
+}
+
+#[test]
+fn a_device_that_the_container_does_not_show_carried_nothing_that_is_known() {
+    let text = log("invented-rc-mlx5");
+    let other_port = PortFacts {
+        port: 2,
+        ..port("mlx5_0")
+    };
+    for ports in [vec![], vec![port("mlx5_7")], vec![other_port]] {
+        let unknown = by_table(&text, Kind::Read, 1 << 20, false, &ports).unwrap_err();
+        let said = "UCX names mlx5_0:1, and the container shows no such RDMA port";
+        assert_eq!((&*unknown.why, unknown.no_device), (said, true));
+    }
+    // One rail of two is not enough.
+    let rail = [port("mlx5_0")];
+    assert!(by_table(&text, Kind::Write, 1 << 20, false, &rail).is_err());
 }

@@ -16,6 +16,7 @@ use dynamo_interconnect_check::transfer::{
 };
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
+use tempfile::TempDir;
 
 /// A word, and lists large enough to take several blocks of the pattern.
 fn steps() -> Vec<Step> {
@@ -192,10 +193,26 @@ async fn right_bytes_over_shared_memory_are_said_plainly() {
     );
 }
 
+/// A fixture tree with one HCA whose port has these files; the tree and the port.
+fn hca(files: &[(&str, &str)]) -> (TempDir, String) {
+    let root = tempfile::tempdir().expect("a fixture");
+    let device = root.path().join("sys/class/infiniband/mlx5_0");
+    let port = device.join("ports/1");
+    std::fs::create_dir_all(port.join("counters")).expect("a fixture");
+    std::fs::create_dir_all(device.join("device")).expect("a fixture");
+    for (name, text) in files {
+        std::fs::write(port.join(name), format!("{text}\n")).expect("a fixture");
+    }
+    let port = port.display().to_string();
+    (root, port)
+}
+
 #[tokio::test]
 async fn rdma_by_the_table_is_proven_for_a_deployment_with_host_memory() {
+    let (root, _) = hca(&[("state", "4: ACTIVE")]);
     let fault = Fault {
-        log: "invented-rc-mlx5",
+        log: "invented-rc-mlx5-one-rail",
+        root: root.path().display().to_string(),
         ..Fault::default()
     };
     let Some((record, _)) = fault.run().await else {
@@ -224,25 +241,17 @@ async fn rdma_by_the_table_is_proven_for_a_deployment_with_host_memory() {
 
 #[tokio::test]
 async fn counters_of_an_hca_are_words_of_four_bytes_and_confirm_the_lane() {
-    let root = std::env::temp_dir().join(format!("standin-{}", nonce()));
-    let device = root.join("sys/class/infiniband/mlx5_0");
-    let port = device.join("ports/1");
-    std::fs::create_dir_all(port.join("counters")).expect("a fixture");
-    std::fs::create_dir_all(device.join("device")).expect("a fixture");
-    let files = [
+    let (root, port) = hca(&[
         ("counters/port_xmit_data", "1000"),
         ("counters/port_rcv_data", "7"),
         ("state", "4: ACTIVE"),
         ("rate", "400 Gb/sec (4X NDR)"),
         ("link_layer", "InfiniBand"),
-    ];
-    for (name, text) in files {
-        std::fs::write(port.join(name), format!("{text}\n")).expect("a fixture");
-    }
+    ]);
     let fault = Fault {
-        log: "invented-rc-mlx5",
-        root: root.display().to_string(),
-        port: port.display().to_string(),
+        log: "invented-rc-mlx5-one-rail",
+        root: root.path().display().to_string(),
+        port,
         ..Fault::default()
     };
     let Some((record, _)) = fault.run().await else {
@@ -268,7 +277,6 @@ async fn counters_of_an_hca_are_words_of_four_bytes_and_confirm_the_lane() {
         ready.ports[0].hardware && !ready.ports[0].granted,
         "no device node in the fixture"
     );
-    std::fs::remove_dir_all(root).expect("the fixture goes");
 }
 
 #[tokio::test]
@@ -332,6 +340,192 @@ async fn no_python_and_no_nixl_have_their_own_words() {
         (failure.side, failure.stage, failure.what),
         (Role::Target, Stage::Start, What::NoPython)
     );
+}
+
+fn script(text: &str) -> (TempDir, String) {
+    use std::os::unix::fs::PermissionsExt as _;
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("python3");
+    std::fs::write(&path, text).expect("a script");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("a mode");
+    let path = path.display().to_string();
+    (dir, path)
+}
+
+/// What never ran the program says nothing of NIXL.
+#[tokio::test]
+async fn an_interpreter_that_does_not_run_is_no_fault_of_the_path() {
+    if python().is_none() {
+        return;
+    }
+    let shadow = tempfile::tempdir().expect("a directory");
+    let module = shadow.path().join("json.py");
+    std::fs::write(module, "raise RuntimeError('no module of mine')\n").expect("a module");
+    let with = |name: &str, value: &str| Local {
+        env: [(name.to_owned(), value.to_owned())].into(),
+        ..Local::default()
+    };
+    let shadowed = shadow.path().display().to_string();
+    let (_dir, crashes) = script("#!/bin/sh\nkill -SEGV $$\n");
+    for (python, place, words) in [
+        ("/bin/sh", here(), "(exit code 2): "),
+        (
+            "python3",
+            with("PYTHONHOME", "/nonexistent"),
+            "(exit code 1): ",
+        ),
+        (
+            "python3",
+            with("PYTHONPATH", &shadowed),
+            "no module of mine",
+        ),
+        (&*crashes, here(), "(signal 11)"),
+    ] {
+        let (good, settings) = (here(), support::settings(&nonce(), steps()));
+        let target = support::end("a", &place, python);
+        let record = run(&target, &support::end("b", &good, "python3"), &settings).await;
+        let verdict = judge(&record, &Intent::default());
+        let failure = record.failure.expect("a failure");
+        assert_eq!(
+            (failure.side, failure.stage, failure.what),
+            (Role::Target, Stage::Start, What::BadPython),
+            "{failure:?}"
+        );
+        assert_eq!(verdict.status, Status::Skipped);
+        let lead = format!(
+            "{python} does not run the probe on a (target): it ended before the probe began"
+        );
+        assert!(verdict.detail.starts_with(&lead), "{}", verdict.detail);
+        assert!(
+            verdict.detail.contains(words),
+            "{words}: {}",
+            verdict.detail
+        );
+        assert!(verdict.fix.is_some_and(|fix| fix.contains("PYTHONHOME")));
+        assert!(!left_running(&settings.nonce));
+    }
+    // The next interpreter is tried.
+    let (place, settings) = (here(), support::settings(&nonce(), steps()));
+    let mut target = support::end("a", &place, "/bin/sh");
+    target.pythons.push("python3".to_owned());
+    let record = run(&target, &support::end("b", &place, "python3"), &settings).await;
+    assert_eq!(record.failure, None);
+    assert!(record.target.tried[0].gave_up.is_some());
+}
+
+/// Engines import `nixl`, so that a broken one must not be passed over in silence.
+#[tokio::test]
+async fn a_package_that_is_broken_is_said_where_another_one_was_used() {
+    if python().is_none() {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let package = |name: &str| {
+        let package = dir.path().join(name);
+        std::fs::create_dir(&package).expect("a package");
+        package
+    };
+    std::fs::write(
+        package("nixl").join("__init__.py"),
+        "raise ImportError('half of me')\n",
+    )
+    .expect("a module");
+    let standin = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/tests/support/nixl_standin/nixl"
+    );
+    let good = package("nixl_cu12");
+    for file in ["__init__.py", "_api.py"] {
+        std::fs::copy(format!("{standin}/{file}"), good.join(file)).expect("a module");
+    }
+    let place = Local {
+        env: [("PYTHONPATH".to_owned(), dir.path().display().to_string())].into(),
+        ..Local::default()
+    };
+    let fault = Fault::default();
+    let Some((_, verdict)) = fault.run_in(&place, &here()).await else {
+        return;
+    };
+    let words = "on decode-0 nixl_cu12._api was used, and what stands before it could not be imported (nixl._api: ImportError: \
+                 half of me): an engine that imports it fails";
+    assert!(
+        verdict.caveats.iter().any(|c| c == words),
+        "{:?}",
+        verdict.caveats
+    );
+    let prefill = verdict
+        .caveats
+        .iter()
+        .filter(|c| c.contains("on prefill-0 ") && c.contains("imported"));
+    assert_eq!(prefill.count(), 0);
+}
+
+#[tokio::test]
+async fn bytes_of_another_backend_prove_nothing() {
+    let fault = Fault {
+        initiator: "other-backend",
+        ..Fault::default()
+    };
+    let Some((_, verdict)) = fault.run().await else {
+        return;
+    };
+    assert_eq!((verdict.status, verdict.proven), (Status::Skipped, false));
+    let words = "NIXL says that its backend POSIX moved the bytes, and UCX was asked for";
+    assert!(verdict.detail.contains(words), "{}", verdict.detail);
+}
+
+/// The program has begun, so that the crash is one of the agent.
+#[tokio::test]
+async fn a_crash_while_the_agent_is_made_is_told_from_one_of_the_interpreter() {
+    let fault = Fault {
+        target: "crash@create",
+        ..Fault::default()
+    };
+    let Some((_, verdict, failure)) = fault.fails(Role::Target, What::Crashed).await else {
+        return;
+    };
+    assert_eq!(
+        (failure.stage, verdict.status),
+        (Stage::Ready, Status::Fail)
+    );
+}
+
+#[tokio::test]
+async fn an_interpreter_that_hangs_is_told_and_ended_with_what_it_started() {
+    let mark = format!("987.{}", std::process::id());
+    let (_dir, hangs) = script(&format!("#!/bin/sh\nsleep {mark}\n"));
+    let mut settings = support::settings(&nonce(), steps());
+    settings.limits.start = Duration::from_secs(1);
+    let place = here();
+    let ends = ["a", "b"].map(|label| support::end(label, &place, &hangs));
+    let began = std::time::Instant::now();
+    let record = run(&ends[0], &ends[1], &settings).await;
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(4), "{took:?}");
+    let verdict = judge(&record, &Intent::default());
+    let failure = record.failure.expect("a failure");
+    assert_eq!(
+        (failure.stage, failure.what),
+        (Stage::Start, What::Deadline)
+    );
+    assert_eq!(verdict.status, Status::Skipped);
+    assert!(
+        verdict.detail.contains("while starting Python"),
+        "{}",
+        verdict.detail
+    );
+    let asleep = || {
+        let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        let mut lines = processes.filter_map(|p| std::fs::read(p.path().join("cmdline")).ok());
+        lines.any(|c| String::from_utf8_lossy(&c).contains(&mark))
+    };
+    for _ in 0..100 {
+        if !asleep() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("its child was left running");
 }
 
 #[tokio::test]

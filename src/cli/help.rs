@@ -3,7 +3,7 @@
 
 /// Exit codes of everything that reports; some can end in the one about trust.
 macro_rules! exit_codes {
-    ($trust:literal) => {
+    ($trust:literal, $four:literal) => {
         concat!(
             "
 Exit codes:
@@ -12,15 +12,18 @@ Exit codes:
   2    the command line is wrong
 ",
             $trust,
-            "  4    something that was named could not be read
-  130  interrupted"
+            $four,
+            "  130  interrupted"
         )
     };
     () => {
-        exit_codes!("")
+        exit_codes!("", "  4    something that was named could not be read\n")
     };
     (with trust) => {
-        exit_codes!("  3    --require-trusted was given, and trust is not `trusted`\n")
+        exit_codes!(
+            "  3    --require-trusted was given, and trust is not `trusted`\n",
+            "  4    something that was named could not be read, or a transfer was not made\n"
+        )
     };
 }
 

@@ -4,8 +4,8 @@ mod next;
 #[cfg(feature = "cluster")]
 pub(super) mod pods;
 
-use super::interrupt::interrupted;
-use super::node::{Collected, TargetArguments, destination, of_pods, record};
+use super::interrupt::Interrupt;
+use super::node::{Collected, TargetArguments, destination, here, of_pods, record};
 use super::{
     ReportArguments,
     node::{from_one, name_and_file, not_blank},
@@ -31,6 +31,8 @@ use std::future::Future;
 use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 #[derive(Debug, Args)]
@@ -201,6 +203,9 @@ impl Arguments {
                 "--pod and --peer are both {}: name two pods, or write --self for both ends in one",
                 crate::sanitise::line(peer, 80)
             )),
+            None if self.own && self.sample.is_some() => {
+                Some("--sample takes some of the pairs of --pods; --self makes one".to_owned())
+            }
             None if self.own && several => {
                 Some("--self takes one --pod; run it once for each".to_owned())
             }
@@ -289,11 +294,7 @@ impl Arguments {
         let pods =
             !self.targets.pod.is_empty() || self.targets.selector.is_some() || self.pods.is_some();
         if !(pods || self.transfer && self.own) {
-            let collected = Collected {
-                snapshots: vec![collect::host(each).into()],
-                ..Collected::default()
-            };
-            return collected.into();
+            return here(each).into();
         }
         let began = Instant::now();
         let runtime = match crate::cli::runtime() {
@@ -307,7 +308,7 @@ impl Arguments {
         let mut moved = if pods {
             self.over_pods(&runtime, end)
         } else {
-            runtime.block_on(self.within_this_machine(collect::host(each), end))
+            runtime.block_on(self.within_this_machine(each, end))
         };
         // A credential plugin or a name look-up that hangs must not keep the process.
         runtime.shutdown_background();
@@ -335,19 +336,30 @@ impl Arguments {
     }
 
     /// Both ends here.
-    async fn within_this_machine(&self, mut snapshot: Snapshot, end: Instant) -> Moved {
-        let stopped = std::cell::Cell::new(false);
+    async fn within_this_machine(&self, each: Duration, end: Instant) -> Moved {
+        let interrupt = Interrupt::listen();
+        let stopped = Arc::clone(&interrupt.asked);
+        let mut snapshot = collect::host_until(each, &stopped);
+        if stopped.load(Ordering::Relaxed) {
+            let collected = Collected {
+                snapshots: vec![snapshot.into()],
+                interrupted: true,
+                ..Collected::default()
+            };
+            return Moved {
+                collected,
+                pairs: Vec::new(),
+                of: 1,
+            };
+        }
         let halt = async {
             tokio::select! {
-                () = interrupted() => {
-                    stopped.set(true);
-                    Halt::Interrupted
-                }
+                () = interrupt.heard() => Halt::Interrupted,
                 () = tokio::time::sleep_until(end.into()) => Halt::Deadline,
             }
         };
-        let here = Local::default();
-        let ends = ((&here, &snapshot), (&here, &snapshot));
+        let place = Local::default();
+        let ends = ((&place, &snapshot), (&place, &snapshot));
         let made = one_pair(&self.how.choice(self.own), ends.0, ends.1, halt).await;
         for software in made.software {
             learn(&mut snapshot, software);
@@ -355,7 +367,7 @@ impl Arguments {
         Moved {
             collected: Collected {
                 snapshots: vec![snapshot.into()],
-                interrupted: stopped.get(),
+                interrupted: stopped.load(Ordering::Relaxed),
                 ..Collected::default()
             },
             pairs: vec![made.facts],

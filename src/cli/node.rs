@@ -189,7 +189,7 @@ impl Arguments {
 }
 
 /// This machine, or what was read of it until somebody waited no longer.
-fn here(each: Duration) -> Collected {
+pub(super) fn here(each: Duration) -> Collected {
     let stop = Arc::new(AtomicBool::new(false));
     let asked = Arc::clone(&stop);
     on_interrupt(move || asked.store(true, Ordering::Relaxed));

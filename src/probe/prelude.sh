@@ -23,7 +23,7 @@ PATH="$PATH:/usr/local/nvidia/bin:/opt/amazon/efa/bin:/usr/local/ucx/bin:/opt/hp
 case $ROOT in /*) ROOT=$(cd -P "$ROOT" && pwd) || exit 0 ;; esac
 cd /
 tool_group= watchdog= ticks=0 ticked= secs=0 broken= site_dirs= workers= worker= worker_name= environ= variables=
-home=${HOME:-/root} virtual_env= ucx_config_dir= nccl_conf_file=
+home=${HOME:-/root} virtual_env= ucx_config_dir= nccl_conf_file= nixl_plugin_dir=
 
 # --- Frames. An answer stands between two lines that begin with the nonce, which no file or tool can know. ---
 begin() { ask=$1 room=$2 full=; printf '%s begin %s\n' "$NONCE" "$ask"; }
@@ -336,6 +336,7 @@ hint() {
     VIRTUAL_ENV=*) virtual_env=${1#*=} ;;
     UCX_CONFIG_DIR=*) ucx_config_dir=${1#*=} ;;
     NCCL_CONF_FILE=*) nccl_conf_file=${1#*=} ;;
+    NIXL_PLUGIN_DIR=*) nixl_plugin_dir=${1#*=} ;;
   esac
 }
 # Calls a function with every line of a text.
@@ -461,6 +462,12 @@ packages_here() {
 }
 plugins_here() {
   paths "$1"/.nixl*.libs/plugins/libplugin_*.so "$1"/nixl*.libs/nixl/libplugin_*.so
+}
+# The directory that the worker names is the only one that NIXL looks in; that it was looked at is said by its line.
+plugins_named() {
+  case $nixl_plugin_dir in /*) ;; *) return ;; esac
+  paths "$ROOT${nixl_plugin_dir%/}"/libplugin_*.so
+  [ -d "$ROOT$nixl_plugin_dir" ] && ! [ -r "$ROOT$nixl_plugin_dir" ] || put "NIXL_PLUGIN_DIR was looked at"
 }
 ucx_here() {
   paths "$1"/nixl*.libs/libuc[pst]-*.so* "$1"/nixl*.libs/ucx/libuc[tm]_*.so* "$1"/libucx/lib/libuc[pst].so* \

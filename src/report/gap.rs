@@ -30,6 +30,8 @@ pub enum GapKind {
     OtherBackend,
     /// Host memory, where KV lies in GPU memory.
     HostMemory,
+    /// Counters of one end, or a rate that cannot be, contradict the lane.
+    Contradicted,
 }
 
 impl GapKind {
@@ -42,6 +44,7 @@ impl GapKind {
             Self::OtherLane => "another lane than the intended one carried the bytes",
             Self::OtherBackend => "it used another NIXL backend than the worker",
             Self::HostMemory => "the bytes lay in host memory",
+            Self::Contradicted => "counters or rates contradict the lane",
         }
     }
 }

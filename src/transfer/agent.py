@@ -78,7 +78,8 @@ def words(value, limit):
 
 
 def error(e):
-    return "%s: %s" % (type(e).__name__, e)
+    text = str(e)
+    return "%s: %s" % (type(e).__name__, text) if text else type(e).__name__
 
 
 # --- commands -------------------------------------------------------------------------------------------------------
@@ -540,18 +541,24 @@ def stub_torch():
     sys.modules["torch"], sys.modules["torch.version"] = torch, version
 
 
-def not_importable(errors):
-    """Why NIXL cannot be imported, in words. A module that is there and breaks says more than those that are not there."""
+def broken_modules(errors):
+    """Modules that are there and cannot be imported, with why."""
     broken = []
     for name, e in errors:
         absent = isinstance(e, ModuleNotFoundError) and e.name == name.split(".")[0]
         text = "%s: %s" % (name, words(error(e), 300))
         if not absent and text not in broken:
             broken.append(text)
+    return broken
+
+
+def not_importable(errors):
+    """Why NIXL cannot be imported, in words. A module that is there and breaks says more than those that are not there."""
+    broken = broken_modules(errors)
     if broken:
         return "; ".join(broken)
     return "Python %s at %s has none of the modules %s" % (
-        sys.version.split()[0], sys.executable, ", ".join(n.split(".")[0] for n in NIXL_MODULES))
+        sys.version.split()[0], sys.executable or "an unknown place", ", ".join(n.split(".")[0] for n in NIXL_MODULES))
 
 
 def import_nixl(stub):
@@ -571,7 +578,7 @@ def import_nixl(stub):
         if mode == "stub":
             forget(("torch",))
         if api is not None:
-            return api, mode
+            return api, mode, broken_modules(errors)
         forget(("nixl", "nixl_cu12", "nixl_cu13", "nixl_rocm"))
     die(IMPORT, "nixl-import", not_importable(errors), python=sys.executable)
 
@@ -687,7 +694,7 @@ class End:
         backend = str(cfg.get("backend", "UCX"))
         self.mem, note = take_memory(cfg, self.size)
         began = time.monotonic()
-        api, torch = import_nixl(cfg.get("stub_torch", True))
+        api, torch, passed_over = import_nixl(cfg.get("stub_torch", True))
         imported = time.monotonic()
         self.agent = create_agent(api, cfg, backend)
         created = time.monotonic()
@@ -698,7 +705,7 @@ class End:
         metadata = metadata_of(self.agent)
         emit("ready", proto=PROTO, role=cfg["role"], name=cfg["name"], pid=os.getpid(), host=socket.gethostname(),
              python=sys.version.split()[0], executable=sys.executable, nixl_module=api.__name__,
-             nixl_file=getattr(api, "__file__", None), torch=torch, dist=versions(), backend=backend,
+             nixl_file=getattr(api, "__file__", None), passed_over=passed_over[:4], torch=torch, dist=versions(), backend=backend,
              import_s=round(imported - began, 3), create_s=round(created - imported, 3),
              plugins=plugins(self.agent), memlock=memlock(), mem=self.mem.facts(), host_memory_because=note,
              libs=mapped(("libucp", "libuct", "libnixl", "libplugin_", "libcuda.so", "libfabric")),
@@ -807,6 +814,7 @@ class End:
 
 def main():
     global ROOT
+    emit("hello", python=sys.version.split()[0])  # From here on it is this program that fails, and not its interpreter.
     threading.Thread(target=_reader, daemon=True).start()
     cfg = receive(20)
     if cfg.get("op") != "start" or cfg.get("proto") != PROTO:

@@ -54,6 +54,23 @@ impl Failure {
         Self::new(side, stage, what, detail)
     }
 
+    /// The interpreter ended before it ran the program: it says nothing about NIXL. `said` is what it complained of.
+    pub(super) fn not_begun(side: Role, ended: Option<&Ended>, said: &[String]) -> Self {
+        let failure = Self::ended(side, Stage::Start, ended);
+        let ended = match (failure.what, ended) {
+            (What::Crashed, Some(ended)) | (What::StreamLost, Some(ended @ Ended::Code(_))) => {
+                ended
+            }
+            _ => return failure,
+        };
+        let said = match said.last() {
+            Some(line) => format!(": {line}"),
+            None => String::new(),
+        };
+        let detail = format!("it ended before the probe began ({ended}){said}");
+        Self::new(side, Stage::Start, What::BadPython, detail)
+    }
+
     pub(super) fn ended(side: Role, stage: Stage, ended: Option<&Ended>) -> Self {
         let Some(ended) = ended else {
             let detail = "its output ended, and nothing is known about its process";

@@ -150,6 +150,54 @@ const IGNORED: &str = "is not available, please use";
 const IGNORED_FIX: &str = "UCX_TLS or UCX_NET_DEVICES names something that is not in the container: correct it, or request the \
 RDMA resource for the container.";
 
+/// UCX_PROTO_ENABLE is off at an end: UCX prints no table then, and from 1.22 on it has no put and get of the old protocols
+/// (<https://github.com/openucx/ucx/blob/v1.22.0/NEWS>).
+pub(super) fn old_protocols(record: &TransferRecord) -> Option<Cause> {
+    let off = |value: &str| {
+        let off = ["n", "no", "off", "0"];
+        off.iter()
+            .any(|word| word.eq_ignore_ascii_case(value.trim()))
+    };
+    // The initiator's UCX moves the bytes and prints the table.
+    let value =
+        variable(record.initiator.ready.as_ref()?, "UCX_PROTO_ENABLE").filter(|v| off(v))?;
+    Some(Cause::new(
+        format!(
+            "UCX_PROTO_ENABLE={value} on {} returns to old protocols, of which UCX prints no table",
+            record.initiator.label
+        ),
+        "Remove UCX_PROTO_ENABLE: without the new protocols UCX prints no table that names the lane, and put and get, which NIXL \
+         uses, have no old ones from UCX 1.22 on.",
+    ))
+    .filter(|_| &*record.backend == "UCX")
+}
+
+/// The library for want of which the plugin of the backend does not load, as NIXL's own line names it:
+/// `Failed to load plugin from /x/libplugin_LIBFABRIC.so: libfabric.so.1: cannot open shared object file: ...`
+/// (<https://github.com/ai-dynamo/nixl/blob/1.5.1/src/core/nixl_plugin_manager.cpp>).
+pub(super) fn missing_library(failure: &Failure, record: &TransferRecord) -> Option<Cause> {
+    if !matches!(failure.what, What::NoBackend | What::NoPlugin) {
+        return None;
+    }
+    let plugin = format!("libplugin_{}.so", record.backend);
+    let log = &record.end(failure.side).log;
+    let mut lines = log.lane.lines().chain(log.tail.iter().map(String::as_str));
+    let why = lines.find_map(|line| {
+        let (_, why) = line.split_once(&plugin)?;
+        let why = why.trim_start_matches([':', ' ']);
+        why.contains(": cannot open shared object file")
+            .then_some(why)
+    })?;
+    let library = why.split(':').next()?;
+    Some(Cause {
+        why: why.to_owned(),
+        fix: format!(
+            "Give the container {library}, which NIXL's {plugin} needs and does not find: install the package that brings it, \
+             or put its directory on LD_LIBRARY_PATH before the worker starts."
+        ),
+    })
+}
+
 /// A line of a log, and what it means. UCX 1.19 to 1.23, NIXL 1.0 to 1.5; sources in the third column.
 const KNOWN: &[(&str, &str, &str)] = &[
     (
@@ -167,6 +215,12 @@ const KNOWN: &[(&str, &str, &str)] = &[
         "no usable transports/devices",
         "UCX_TLS or UCX_NET_DEVICES allows nothing that this container has: correct it, or give the container the device.",
         "https://github.com/openucx/ucx/blob/v1.23.0/src/ucp/core/ucp_context.c",
+    ),
+    (
+        "No plugins available",
+        "NIXL finds no plugin at all: remove NIXL_PLUGIN_DIR, or name in it the directory that holds libplugin_UCX.so; where it is \
+         not set, install the nixl wheel anew.",
+        "NIXL 1.5.1: src/api/python/_api.py",
     ),
     (
         IGNORED,
@@ -213,6 +267,10 @@ pub(super) fn of_failure(
     );
     if !in_a_log {
         return None;
+    }
+    let old = matches!(failure.what, What::Prepare | What::Transfer).then(|| old_protocols(record));
+    if let Some(cause) = old.flatten() {
+        return Some(cause.fix);
     }
     let end = record.end(failure.side);
     let lines = || {

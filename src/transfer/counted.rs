@@ -1,7 +1,7 @@
 //! Which lane carried the bytes, by byte counters before and after: evidence that depends on no text of UCX.
 
 use super::lane::{Class, Lane, Unknown, base, soft};
-use super::protocol::{Counters, Kind, Ready, Words};
+use super::protocol::{Counters, Kind, PortFacts, Ready, Words};
 use super::record::StepRecord;
 use super::ucx_text::Rail;
 use std::collections::BTreeMap;
@@ -11,6 +11,9 @@ use std::collections::BTreeMap;
 pub const COUNTER_SHARE: f64 = 0.9;
 /// Below this, background traffic hides the payload.
 pub const COUNTER_FLOOR: u64 = 4 << 20;
+/// Above this multiple of the payload a device carried something else beside it, so that its counter tells nothing of the
+/// payload: an HCA that is shared counts everybody's bytes. Judgement of this project.
+pub const COUNTER_EXCESS: f64 = 2.0;
 /// The largest RDMA MTU: what one packet of soft-RoCE carries at most.
 const PACKET: f64 = 4096.0;
 
@@ -19,6 +22,8 @@ const PACKET: f64 = 4096.0;
 pub enum Counted {
     /// Devices that carried it.
     Carried(Vec<Carrier>),
+    /// Devices that moved by so much more that the payload cannot be told from another's traffic.
+    Crowded(Vec<Carrier>),
     /// No counter that can be read moved by that much.
     Nobody,
     /// The step is too small to be seen.
@@ -89,7 +94,13 @@ pub fn by_counters(delta: &Counters, counted: &[Words], moved: u64, sends: bool)
         let of_group = || by_device.values().filter(|c| c.device.starts_with(group));
         if of_group().map(Carrier::at_most).sum::<f64>() >= moved as f64 * COUNTER_SHARE {
             let part = |c: &&Carrier| c.at_most() >= moved as f64 / 20.0;
-            return Counted::Carried(of_group().filter(part).cloned().collect());
+            let devices = of_group().filter(part).cloned().collect();
+            let much = |c: &Carrier| !c.packets && c.amount as f64 > moved as f64 * COUNTER_EXCESS;
+            return if of_group().any(much) {
+                Counted::Crowded(devices)
+            } else {
+                Counted::Carried(devices)
+            };
         }
     }
     Counted::Nobody
@@ -102,6 +113,8 @@ pub enum Agreement {
     Agree(String),
     /// The counters cannot tell.
     Silent(String),
+    /// They do at one end, and at the other nothing moved that should have.
+    OneSided(String),
     /// They do not.
     Disagree(String),
 }
@@ -120,15 +133,47 @@ pub fn agreement(
         (Some(delta), Some(ready)) => by_counters(delta, &ready.counted, moved, !sends),
         _ => Counted::Unreadable,
     };
-    match one_end(lane, &mine, &initiator.counted, moved) {
-        Agreement::Agree(words) => match theirs {
-            Counted::Carried(ref devices) if !plausible(lane, devices) => {
-                Agreement::Disagree(format!("at the target {} moved instead", shown(devices)))
-            }
-            _ => Agreement::Agree(words),
-        },
-        other => other,
+    let said = one_end(lane, &mine, &initiator.counted, moved);
+    if matches!(said, Agreement::Disagree(_) | Agreement::OneSided(_)) {
+        return said;
     }
+    match (theirs, target) {
+        (Counted::Carried(devices) | Counted::Crowded(devices), _)
+            if !plausible(lane, &devices) =>
+        {
+            Agreement::Disagree(format!("at the target {} moved instead", shown(&devices)))
+        }
+        (Counted::Crowded(devices), _) => {
+            Agreement::Silent(format!("at the target {}", crowd(&devices, moved)))
+        }
+        (Counted::Nobody, Some(ready)) if all_counted(lane, ready) => Agreement::OneSided(format!(
+            "no RDMA counter of the target moved by the payload of {moved} bytes"
+        )),
+        _ => said,
+    }
+}
+
+/// Every device over which this lane could reach the end has counters there, so that bytes do not arrive unseen. Which
+/// device it is the initiator's table does not say. EFA splits its counters by operation, and older drivers lack some.
+fn all_counted(lane: &Lane, ready: &Ready) -> bool {
+    let counts = |group: &str, port: &PortFacts| {
+        let name = format!("{group}/{}:{}", port.device, port.port);
+        ready.counted.iter().any(|counted| **counted == *name)
+    };
+    let mut usable = ready.ports.iter().filter(|p| p.granted).peekable();
+    usable.peek().is_some()
+        && match lane.class {
+            Class::Rdma => usable.all(|p| counts("ib", p)),
+            Class::SoftRoce => usable.all(|p| counts("hw", p)),
+            _ => false,
+        }
+}
+
+fn crowd(devices: &[Carrier], moved: u64) -> String {
+    format!(
+        "{} moved for a payload of {moved} bytes, so that other traffic is among them",
+        shown(devices)
+    )
 }
 
 fn one_end(lane: &Lane, counted: &Counted, readable: &[Words], moved: u64) -> Agreement {
@@ -141,11 +186,14 @@ fn one_end(lane: &Lane, counted: &Counted, readable: &[Words], moved: u64) -> Ag
         Counted::TooSmall => {
             Agreement::Silent(format!("{moved} bytes are too few to be seen in counters"))
         }
-        Counted::Carried(devices) => {
+        Counted::Carried(devices) | Counted::Crowded(devices) => {
             let named = devices
                 .iter()
                 .any(|c| lane.devices().any(|l| base(c.name()) == l));
-            if plausible(lane, devices) && (named || local) {
+            let fits = plausible(lane, devices) && (named || local);
+            if fits && matches!(counted, Counted::Crowded(_)) {
+                Agreement::Silent(crowd(devices, moved))
+            } else if fits {
                 Agreement::Agree(format!("{} for a payload of {moved} bytes", shown(devices)))
             } else {
                 Agreement::Disagree(format!(
@@ -202,11 +250,15 @@ fn shown(devices: &[Carrier]) -> String {
     each.join(", ")
 }
 
-/// The lane where no table tells (LIBFABRIC): whichever device's counters moved.
+/// The lane where no table tells (other backends than UCX): whichever device's counters moved. Where the backend has said
+/// what carries its bytes, that decides: see [`super::judge`].
 pub fn from_counters(step: &StepRecord, initiator: &Ready) -> Result<Lane, Unknown> {
     let sends = step.xfer.kind == Kind::Write;
     let devices = match by_counters(&step.xfer.delta, &initiator.counted, step.xfer.moved, sends) {
         Counted::Carried(devices) => devices,
+        Counted::Crowded(devices) => {
+            return Err(Unknown::new(crowd(&devices, step.xfer.moved), None));
+        }
         Counted::Nobody => return Err(Unknown::new("no counter moved by the payload", None)),
         Counted::TooSmall => {
             return Err(Unknown::new("too few bytes to be seen in counters", None));

@@ -102,6 +102,8 @@ pub struct StepVerdict {
     pub gbps: f64,
     /// Share of the line rate of the ports that carried it.
     pub of_line_rate: Option<f64>,
+    /// Why the bandwidth cannot be true, where it cannot.
+    pub impossible: Option<String>,
     /// One line for a report: lane, bandwidth, latency, load.
     pub line: String,
 }
@@ -119,6 +121,15 @@ pub const BULK_BYTES: u64 = 1 << 20;
 /// Where the thresholds come from.
 pub const RATE_SOURCE: &str = "judgement of this project: large RDMA writes reach 92 to 98 % of line rate, since headers \
 take 1 to 3 %; azurehpc-health-checks passes ib_write_bw at 90 to 95 %";
+
+/// Above this multiple of the line rate a rate is no measurement: the clock of the initiator is wrong, or it lies.
+pub const RATE_IMPOSSIBLE: f64 = 2.2;
+const RATE_IMPOSSIBLE_SOURCE: &str = "judgement of this project: a bond may show the rate of one of its two ports, and a \
+tenth is left for rounding";
+/// The same where no port tells: more than any memory moves, in Gb/s.
+pub const MEMORY_RATE: f64 = 256_000.0;
+const MEMORY_RATE_SOURCE: &str =
+    "judgement of this project: 32 TB/s, where the memory of one GPU of 2026 (HBM4) moves 22";
 
 /// Judges one transfer.
 pub fn judge(record: &TransferRecord, intent: &Intent) -> Verdict {
@@ -165,7 +176,22 @@ fn step(
     // LIBFABRIC prints no table, so counters and the provider in its log are all there is.
     let lane = match &*record.backend {
         "UCX" => lane::by_table(text, xfer.kind, xfer.bytes, gpu, &ready.ports),
-        _ => counted::from_counters(step, ready).or_else(|e| by_provider(text).ok_or(e)),
+        backend => by_provider(backend, text, counted::from_counters(step, ready)),
+    };
+    // Some versions dress the name up.
+    let other = xfer
+        .backend
+        .as_ref()
+        .filter(|b| !b.contains(&*record.backend));
+    let lane = match other {
+        Some(other) => Err(Unknown::new(
+            format!(
+                "NIXL says that its backend {other} moved the bytes, and {} was asked for",
+                record.backend
+            ),
+            None,
+        )),
+        None => lane,
     };
     let counters = match (&*record.backend, &lane) {
         ("UCX", Ok(lane)) => Some(counted::agreement(
@@ -181,6 +207,7 @@ fn step(
         .as_ref()
         .ok()
         .and_then(|lane| line_rate(lane, &ready.ports, intent));
+    let impossible = impossible(xfer.gbps, rate);
     let of_line_rate = rate
         .filter(|rate| total >= RATE_BYTES && *rate > 0.0)
         .map(|rate| xfer.gbps / rate);
@@ -217,26 +244,59 @@ fn step(
         counters,
         gbps: xfer.gbps,
         of_line_rate,
+        impossible,
         line,
     }
 }
 
-/// A provider that is TCP is no RDMA, whatever counters show. One that could be RDMA needs the counters.
-fn by_provider(text: &UcxText) -> Option<Lane> {
-    let name = text
-        .provider
-        .as_deref()
-        .filter(|p| matches!(*p, "tcp" | "sockets"))?;
-    let rail = ucx_text::Rail {
-        transport: "libfabric".to_owned(),
-        device: name.to_owned(),
-        percent: None,
+/// Why a rate cannot be: faster than the ports, or than any memory.
+fn impossible(gbps: f64, line_rate: Option<f64>) -> Option<String> {
+    let (most, than) = match line_rate {
+        Some(rate) if rate > 0.0 => (
+            rate * RATE_IMPOSSIBLE,
+            format!(
+                "{RATE_IMPOSSIBLE} times the line rate of {rate:.0} Gb/s ({RATE_IMPOSSIBLE_SOURCE})"
+            ),
+        ),
+        _ => (
+            MEMORY_RATE,
+            format!("{MEMORY_RATE:.0} Gb/s ({MEMORY_RATE_SOURCE})"),
+        ),
     };
-    Some(Lane {
-        class: Class::Tcp,
-        rails: vec![rail],
-        how: "by the provider in the log".to_owned(),
-    })
+    (gbps > most).then(|| format!("{gbps:.0} Gb/s is more than {than}"))
+}
+
+/// What libfabric's log says of the provider comes first: a provider that is TCP is no RDMA, whatever counters show, since
+/// those of a device count everybody's bytes. A provider that could be RDMA needs the counters.
+fn by_provider(
+    backend: &str,
+    text: &UcxText,
+    counted: Result<Lane, Unknown>,
+) -> Result<Lane, Unknown> {
+    let of_rdma = |lane: &Lane| lane.class != Class::Tcp;
+    match (text.provider.as_deref(), counted) {
+        (Some(name @ ("tcp" | "sockets")), _) => {
+            let rail = ucx_text::Rail {
+                transport: "libfabric".to_owned(),
+                device: name.to_owned(),
+                percent: None,
+            };
+            Ok(Lane {
+                class: Class::Tcp,
+                rails: vec![rail],
+                how: "by the provider in the log".to_owned(),
+            })
+        }
+        (Some(name), Ok(lane)) if !of_rdma(&lane) => Err(Unknown::new(
+            format!("the log names the provider {name}, and counters show other bytes"),
+            Some(lane.to_string()),
+        )),
+        (None, Ok(lane)) if backend == "LIBFABRIC" && of_rdma(&lane) => Err(Unknown::new(
+            "counters moved, and the log names no provider of libfabric: the bytes may be another's",
+            Some(lane.to_string()),
+        )),
+        (_, counted) => counted,
+    }
 }
 
 /// Sum of the rates of the ports that carry a lane. None as soon as one of them is not known, and for software, whose
@@ -318,7 +378,9 @@ fn wrong_bytes(step: &StepRecord, shown: &StepVerdict) -> Verdict {
 /// How bad a failed transfer is: a path that cannot carry bytes fails, a probe that could not run says nothing.
 fn failed(failure: &Failure, record: &TransferRecord, text: &UcxText, intent: &Intent) -> Verdict {
     let (status, reason) = match failure.what {
-        What::NoPython | What::NoNixl => (Status::Skipped, Some(SkipReason::NotFound)),
+        What::NoPython | What::BadPython | What::NoNixl => {
+            (Status::Skipped, Some(SkipReason::NotFound))
+        }
         What::HostMemory | What::GpuMemory | What::RssLimit => {
             (Status::Skipped, Some(SkipReason::NotCollected))
         }
@@ -358,6 +420,13 @@ fn failed(failure: &Failure, record: &TransferRecord, text: &UcxText, intent: &I
         tried(failure, record)
     );
     let known = cause::of_failure(failure, record, text);
+    let missing = cause::missing_library(failure, record);
+    let detail = match &missing {
+        // What the probe saw of it says less.
+        Some(missing) => format!("{}: {}", words::of_failure(failure, record), missing.why),
+        None => detail,
+    };
+    let known = missing.map(|missing| missing.fix).or(known);
     let mut out = verdict(status, detail);
     out.reason = reason;
     out.fix = Some(known.unwrap_or_else(|| words::fix_of_failure(failure).to_owned()));
@@ -369,7 +438,12 @@ fn failed(failure: &Failure, record: &TransferRecord, text: &UcxText, intent: &I
 /// What the failure says of itself; where several interpreters were tried, what each of them said.
 fn tried(failure: &Failure, record: &TransferRecord) -> String {
     let attempts = &record.end(failure.side).tried;
-    if attempts.len() < 2 || !matches!(failure.what, What::NoPython | What::NoNixl) {
+    if attempts.len() < 2
+        || !matches!(
+            failure.what,
+            What::NoPython | What::BadPython | What::NoNixl
+        )
+    {
         return failure.detail.to_string();
     }
     let absent = |why: &str| why.starts_with("no such program");
@@ -451,12 +525,24 @@ fn of_lane(
                 .raw
                 .as_ref()
                 .map_or(String::new(), |raw| format!(" (`{raw}`)"));
+            let old = cause::old_protocols(record);
+            let why = old.as_ref().map_or(&unknown.why, |cause| &cause.why);
             let detail = format!(
-                "Bytes are right, transport unknown for {}: {}{raw}",
-                step.what, unknown.why
+                "Bytes are right, transport unknown for {}: {why}{raw}",
+                step.what
             );
-            let fix = "Look at the lines of UCX in the evidence; with UCX before 1.16 only the configuration line is \
-                       printed, so upgrade NIXL or compare counters by hand.";
+            let fix = if let Some(cause) = &old {
+                &*cause.fix
+            } else if unknown.no_device {
+                "Look at /sys/class/infiniband of the container: the device that UCX names is not in it, so what carried the \
+                 bytes is not known. Run it in the worker's own container."
+            } else if &*record.backend == "UCX" {
+                "Look at the lines of UCX in the evidence; with UCX before 1.16 only the configuration line is printed, so \
+                 upgrade NIXL or compare counters by hand."
+            } else {
+                "Run it again while the link is otherwise idle; the backend prints no table, so that only its log and the \
+                 counters tell."
+            };
             return Verdict {
                 reason: Some(SkipReason::Unparsable),
                 fix: Some(fix.to_owned()),
@@ -466,6 +552,24 @@ fn of_lane(
     };
     if let Some(Agreement::Disagree(why)) = &step.counters {
         return contradicted(step, lane, why, record, text, intent);
+    }
+    if let Some(why) = &step.impossible {
+        let detail = format!(
+            "{} moved right bytes over {lane} ({}), at a rate that cannot be: {why}. The clock of {} is wrong, or what \
+             answers there lies",
+            step.what, lane.class, record.initiator.label
+        );
+        let of_wrong_lane = lane.class == Class::Tcp || lane.emulated();
+        if !of_wrong_lane {
+            return Verdict {
+                fix: Some(
+                    "Run it again. If it repeats, mend the clock of the node (virtualised time, a changed clock source), and \
+                     do not trust what this container says."
+                        .to_owned(),
+                ),
+                ..verdict(Status::Warn, detail)
+            };
+        }
     }
     let host = |role: Role| {
         record
@@ -479,12 +583,21 @@ fn of_lane(
     let agreed = match &step.counters {
         Some(Agreement::Agree(how)) => format!("; counters agree: {how}"),
         Some(Agreement::Silent(why)) => format!("; counters cannot confirm it: {why}"),
-        Some(Agreement::Disagree(_)) | None => String::new(),
+        Some(Agreement::OneSided(_) | Agreement::Disagree(_)) | None => String::new(),
     };
     let seen = format!(
         "{} moved right bytes over {lane} ({}){agreed}",
         step.what, lane.class
     );
+    if let Some(Agreement::OneSided(why)) = &step.counters {
+        return Verdict {
+            fix: Some(CONTRADICTED_FIX.to_owned()),
+            ..verdict(
+                Status::Warn,
+                format!("{seen}, but {why}, so that counters do not bear the lane out"),
+            )
+        };
+    }
     match lane.class {
         Class::Tcp => wrong_lane(&seen, lane, record, text, intent),
         _ if lane.emulated() => wrong_lane(&seen, lane, record, text, intent),
@@ -575,6 +688,9 @@ fn wrong_lane(
     }
 }
 
+const CONTRADICTED_FIX: &str = "Run it again while the link is otherwise idle; on a virtual function, read the counters of the \
+physical port on the node.";
+
 /// Table and counters tell different stories: never a pass, and a fail where counters show TCP.
 fn contradicted(
     step: &StepVerdict,
@@ -597,11 +713,7 @@ fn contradicted(
     );
     Verdict {
         reason: Some(SkipReason::Unparsable),
-        fix: Some(
-            "Run it again while the link is otherwise idle; on a virtual function, read the counters of the physical port \
-             on the node."
-                .to_owned(),
-        ),
+        fix: Some(CONTRADICTED_FIX.to_owned()),
         ..verdict(Status::Skipped, detail)
     }
 }
@@ -648,6 +760,14 @@ fn gaps(record: &TransferRecord, steps: &[StepVerdict], intent: &Intent) -> Vec<
     }
     let any_bulk = steps.iter().any(|s| s.bulk);
     let decisive = steps.iter().filter(|s| s.bulk || !any_bulk);
+    for step in decisive.clone() {
+        if let Some(Agreement::OneSided(why)) = &step.counters {
+            add(GapKind::Contradicted, why.clone());
+        }
+        if let Some(why) = &step.impossible {
+            add(GapKind::Contradicted, why.clone());
+        }
+    }
     for lane in decisive.filter_map(|s| s.lane.as_ref().ok()) {
         match lane.class {
             _ if record.same_container => {}
@@ -743,6 +863,21 @@ fn caveats(record: &TransferRecord, steps: &[StepVerdict], intent: &Intent) -> V
                 }
                 None => {}
             }
+        }
+    }
+    for end in [&record.target, &record.initiator] {
+        let Some(ready) = end.ready.as_ref().filter(|r| !r.passed_over.is_empty()) else {
+            continue;
+        };
+        let broken: Vec<&str> = ready.passed_over.iter().map(|why| &**why).collect();
+        let said = format!(
+            "on {} {} was used, and what stands before it could not be imported ({}): an engine that imports it fails",
+            end.label,
+            ready.nixl_module,
+            broken.join("; ")
+        );
+        if !out.contains(&said) {
+            out.push(said);
         }
     }
     let throttled = record

@@ -88,6 +88,8 @@ pub struct Unknown {
     pub why: String,
     /// What was printed, where something was.
     pub raw: Option<String>,
+    /// What was printed names a device that the container does not show.
+    pub no_device: bool,
 }
 
 impl Unknown {
@@ -95,6 +97,7 @@ impl Unknown {
         Self {
             why: why.into(),
             raw,
+            no_device: false,
         }
     }
 }
@@ -161,6 +164,14 @@ fn lane(row: &Row, ports: &[PortFacts]) -> Result<Lane, Unknown> {
     let unknown = |why: &str| Unknown::new(why, Some(format!("{} {}", row.how, row.raw)));
     let mut classes = Vec::new();
     for rail in &row.rails {
+        if is_verbs(&rail.transport) && !shows(ports, &rail.device) {
+            let device = &rail.device;
+            let why = format!("UCX names {device}, and the container shows no such RDMA port");
+            return Err(Unknown {
+                no_device: true,
+                ..unknown(&why)
+            });
+        }
         match class(rail, row.inter_node, ports) {
             Some(class) => classes.push(class),
             None => return Err(unknown("a transport of this name is not known")),
@@ -187,18 +198,29 @@ fn lane(row: &Row, ports: &[PortFacts]) -> Result<Lane, Unknown> {
 
 /// Names of transports: `ucx_info -d` of UCX 1.16 to 1.23, and <https://openucx.readthedocs.io/en/master/faq.html>.
 fn class(rail: &Rail, inter_node: bool, ports: &[PortFacts]) -> Option<Class> {
-    let verbs = [
-        "rc", "dc", "ud", "srd", "rc_verbs", "ud_verbs", "rc_mlx5", "dc_mlx5", "ud_mlx5", "rc_x",
-        "dc_x", "ud_x",
-    ];
     match rail.transport.as_str() {
         "tcp" => Some(Class::Tcp),
         "cma" | "sysv" | "posix" | "xpmem" | "knem" => Some(Class::SharedMemory),
         "cuda_ipc" | "rocm_ipc" if inter_node => Some(Class::MultiNodeNvlink),
         "cuda_ipc" | "rocm_ipc" => Some(Class::Nvlink),
-        name if verbs.contains(&name) => Some(soft(&rail.device, ports).unwrap_or(Class::Rdma)),
+        name if is_verbs(name) => Some(soft(&rail.device, ports).unwrap_or(Class::Rdma)),
         _ => None,
     }
+}
+
+fn is_verbs(transport: &str) -> bool {
+    const VERBS: &[&str] = &[
+        "rc", "dc", "ud", "srd", "rc_verbs", "ud_verbs", "rc_mlx5", "dc_mlx5", "ud_mlx5", "rc_x",
+        "dc_x", "ud_x",
+    ];
+    VERBS.contains(&transport)
+}
+
+/// A port of this name is in the container: `mlx5_0:1`, or `mlx5_0` for any port of it.
+fn shows(ports: &[PortFacts], device: &str) -> bool {
+    let (name, port) = device.split_once(':').unwrap_or((device, ""));
+    let same = |p: &PortFacts| port.is_empty() || p.port.to_string() == port;
+    ports.iter().any(|p| &*p.device == name && same(p))
 }
 
 /// Software devices: by the names that `rdma link add` is used with, and by the missing bus.

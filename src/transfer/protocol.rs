@@ -145,6 +145,7 @@ pub fn parse(line: &[u8]) -> Result<Line, ProtocolError> {
     }
     let envelope: Envelope = body(text)?;
     Ok(Line::Event(match envelope.ev.as_str() {
+        "hello" => Event::Hello,
         "ready" => Event::Ready(Box::new(checked_ready(body(text)?)?)),
         "connected" => Event::Connected(body(text)?),
         "xfer" => Event::Xfer(body(text)?),

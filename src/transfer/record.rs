@@ -160,6 +160,8 @@ impl fmt::Display for Stage {
 pub enum What {
     /// No Python interpreter in the container.
     NoPython,
+    /// What is called as the interpreter is none, or ended or broke before it ran the program.
+    BadPython,
     /// No interpreter that was tried can import NIXL.
     NoNixl,
     /// NIXL could not make an agent: no usable device, or a library that does not load.

@@ -4,6 +4,7 @@
 //! still lives, and the answer decides whose fault it is.
 
 use super::bootstrap;
+use super::complaints;
 use super::protocol::{
     Command, Counters, Event, Kind, PROTO, ProtocolError, Ready, Role, Start, Verify, Words,
 };
@@ -29,6 +30,8 @@ const PING: Duration = Duration::from_secs(5);
 const ALIVE: Duration = Duration::from_secs(2);
 /// What an agent gets to leave after its standard input is closed.
 const LEAVE: Duration = Duration::from_secs(2);
+/// The same for an interpreter that has not begun with it.
+const NOT_BEGUN: Duration = Duration::from_millis(500);
 
 /// Why a run is to end before it is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,12 +79,13 @@ pub async fn run_until<T: Open, I: Open>(
                 Halt::Interrupted => (What::Interrupted, "the run was interrupted"),
                 Halt::Deadline => (What::CutShort, "the time of the whole run was over"),
             };
-            let (side, stage) = (run.waiting_for, run.stage);
+            let (side, stage) = run.at();
             Some(Failure::new(side, stage, what, detail))
         }
         Ok(Err(_)) => {
             let detail = format!("the whole run has {} s", settings.limits.run.as_secs());
-            let first = Failure::new(run.waiting_for, run.stage, What::Deadline, detail);
+            let (side, stage) = run.at();
+            let first = Failure::new(side, stage, What::Deadline, detail);
             Some(run.settle(first).await)
         }
     };
@@ -102,6 +106,8 @@ struct OneEnd {
     role: Role,
     tag: String,
     side: Option<Side>,
+    /// The interpreter has run the program.
+    begun: bool,
     record: EndRecord,
     md: String,
     addr: u64,
@@ -134,6 +140,17 @@ impl Run<'_> {
             self.end(role).record.maxrss_kb = Some(bye.maxrss_kb);
         }
         Ok(())
+    }
+
+    /// Which end is waited for, and what it is at.
+    fn at(&self) -> (Role, Stage) {
+        let silent = [&self.target, &self.initiator]
+            .into_iter()
+            .find(|end| self.stage == Stage::Ready && !end.begun);
+        match silent {
+            Some(end) => (end.role, Stage::Start),
+            None => (self.waiting_for, self.stage),
+        }
     }
 
     async fn connect(&mut self) -> Result<(), Failure> {
@@ -349,7 +366,9 @@ impl Run<'_> {
                 | What::Deadline
                 | What::StreamLost
         ) || first.what == What::Crashed && first.side == Role::Initiator;
-        if !open_question {
+        // An interpreter that never ran the program answers no ping.
+        let not_begun = first.what == What::Deadline && first.stage == Stage::Start;
+        if !open_question || not_begun {
             return first;
         }
         let (accused, stage) = (first.side, first.stage);
@@ -447,6 +466,7 @@ impl OneEnd {
             role,
             tag,
             side: None,
+            begun: false,
             // One end may fail before the other one is begun with.
             record: EndRecord {
                 label: label.into(),
@@ -498,10 +518,13 @@ impl OneEnd {
                     self.record.ready = Some(ready);
                     return Ok(());
                 }
-                // An interpreter without NIXL says more about the container than one that is not there.
-                Err(f) if f.what == What::NoPython && last.what == What::NoNixl => {}
-                Err(f) if matches!(f.what, What::NoPython | What::NoNixl) => last = f,
-                Err(f) => return Err(f),
+                // An interpreter without NIXL says more about the container than one that does not run, and that more
+                // than one that is not there.
+                Err(f) => match (telling(f.what), telling(last.what)) {
+                    (None, _) => return Err(f),
+                    (now, before) if now < before => {}
+                    _ => last = f,
+                },
             }
         }
         Err(last)
@@ -541,10 +564,18 @@ impl OneEnd {
             echo: settings.echo.clone(),
             root: settings.root.clone(),
         }));
+        self.begun = false;
         let side = self.side.insert(Side::new(stream));
         side.send(&bootstrap::source_frame()).await;
         side.command(&start).await;
-        let failure = match timeout(limits.start, side.incoming.recv()).await {
+        let deadline = Instant::now() + limits.start;
+        let incoming = loop {
+            match tokio::time::timeout_at(deadline, side.incoming.recv()).await {
+                Ok(Some(Incoming::Event(Event::Hello))) if !self.begun => self.begun = true,
+                incoming => break incoming,
+            }
+        };
+        let failure = match incoming {
             Ok(Some(Incoming::Event(Event::Ready(ready)))) if ready.bytes == buffer => {
                 return Ok(*ready);
             }
@@ -561,12 +592,22 @@ impl OneEnd {
             Ok(Some(Incoming::Bad(e))) => {
                 Failure::new(role, Stage::Ready, What::of(&e), e.to_string())
             }
-            Ok(Some(Incoming::End) | None) => {
-                Failure::ended(role, Stage::Start, side.ended(LEAVE).await.as_ref())
+            Ok(Some(Incoming::End) | None) if self.begun => {
+                Failure::ended(role, Stage::Ready, side.ended(LEAVE).await.as_ref())
             }
-            Err(_) => {
+            Ok(Some(Incoming::End) | None) => {
+                let ended = side.ended(LEAVE).await;
+                let (log, _) = side.texts().await;
+                Failure::not_begun(role, ended.as_ref(), &complaints::of(&log, 1))
+            }
+            Err(_) if self.begun => {
                 let detail = format!("no agent within {} s", limits.start.as_secs());
                 Failure::new(role, Stage::Ready, What::Deadline, detail)
+            }
+            Err(_) => {
+                let seconds = limits.start.as_secs();
+                let detail = format!("the interpreter did not run the probe within {seconds} s");
+                Failure::new(role, Stage::Start, What::Deadline, detail)
             }
         };
         Err(failure)
@@ -618,6 +659,16 @@ impl OneEnd {
             return false;
         };
         side.close();
+        if !self.begun {
+            // What has not run the program does not leave by it, and its interpreter ends nothing either.
+            if side.ended(NOT_BEGUN).await.is_none() {
+                side.abandon().await;
+            }
+            let ended = side.ended(Duration::ZERO).await;
+            self.record.ended = Some(ended.unwrap_or(Ended::StillRunning));
+            (self.record.log, self.record.junk) = side.texts().await;
+            return false;
+        }
         let mut ended = side.ended(LEAVE).await;
         let killed = ended.as_ref().and_then(Ended::signal) == Some(9);
         let mut oom = false;
@@ -638,6 +689,16 @@ impl OneEnd {
         self.record.ended = Some(ended);
         (self.record.log, self.record.junk) = side.texts().await;
         oom
+    }
+}
+
+/// How much a failure says about the interpreters of a container, of those after which the next one is tried.
+fn telling(what: What) -> Option<u8> {
+    match what {
+        What::NoPython => Some(0),
+        What::BadPython => Some(1),
+        What::NoNixl => Some(2),
+        _ => None,
     }
 }
 

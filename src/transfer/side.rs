@@ -125,6 +125,11 @@ impl Side {
         self.ended.clone()
     }
 
+    /// Waits no longer for the process: one of this machine is ended with its group.
+    pub(super) async fn abandon(&mut self) {
+        self.status.shutdown().await;
+    }
+
     /// The log, once the readers are done or a short time has passed: standard error may lag behind the exit.
     pub(super) async fn texts(&mut self) -> (LogText, Vec<Words>) {
         self.incoming.close();

@@ -1,12 +1,14 @@
 //! How an agent is reached: a command with its three streams, in a container or on this machine.
 
 use super::protocol::Words;
+use rustix::process::{Pid, Signal, kill_process_group};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::process::Stdio;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 /// A running command. Dropping it must end the command or at least cut its standard input, which ends an agent.
@@ -121,13 +123,66 @@ impl Open for Local {
             std::io::ErrorKind::NotFound => OpenError::NoProgram(program.clone()),
             _ => OpenError::Refused(format!("{program}: {e}")),
         })?;
+        let group = Group::of(&child);
         let gone = || OpenError::Lost("a stream of the new process is missing".to_owned());
         Ok(Stream {
             stdin: Box::new(child.stdin.take().ok_or_else(gone)?),
             stdout: Box::new(child.stdout.take().ok_or_else(gone)?),
             stderr: Box::new(child.stderr.take().ok_or_else(gone)?),
-            status: Box::pin(async move { child.wait().await.map_or_else(lost, ended) }),
+            status: Box::pin(async move {
+                let status = child.wait().await;
+                // Its number may be another's from here on.
+                group.gone();
+                status.map_or_else(lost, ended)
+            }),
         })
+    }
+}
+
+/// Groups of processes of this machine that are running.
+static RUNNING: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
+
+fn running() -> MutexGuard<'static, BTreeSet<i32>> {
+    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Ends every command that runs on this machine, with what it started: for a process that leaves without unwinding.
+pub fn end_all() {
+    for group in std::mem::take(&mut *running()) {
+        end(group);
+    }
+}
+
+fn end(group: i32) {
+    if let Some(group) = Pid::from_raw(group) {
+        // It may be gone by now, which is what is wanted.
+        let _ = kill_process_group(group, Signal::KILL);
+    }
+}
+
+/// The group of a command, ended when nobody waits for the command any more: a wrapper's child is no child of ours.
+struct Group(Option<i32>);
+
+impl Group {
+    fn of(child: &tokio::process::Child) -> Self {
+        let group = child.id().and_then(|id| i32::try_from(id).ok());
+        running().extend(group);
+        Self(group)
+    }
+
+    /// The command has ended by itself.
+    fn gone(mut self) {
+        if let Some(group) = self.0.take() {
+            running().remove(&group);
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Some(group) = self.0.filter(|group| running().remove(group)) {
+            end(group);
+        }
     }
 }
 

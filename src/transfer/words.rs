@@ -11,6 +11,11 @@ pub(super) fn of_failure(failure: &Failure, record: &TransferRecord) -> String {
     // Each of these can only happen in one place, so that it need not be said.
     let in_its_place = match failure.what {
         What::NoPython => on("No Python interpreter"),
+        What::BadPython => {
+            let last = record.end(side).tried.last();
+            let python = last.map_or("python3", |attempt| &attempt.python);
+            on(&format!("{python} does not run the probe"))
+        }
         What::NoNixl => on("NIXL cannot be imported"),
         What::AgentCreate => on("NIXL cannot make an agent"),
         What::NoPlugin => format!("NIXL on {end} has no backend {backend}"),
@@ -64,6 +69,10 @@ pub(super) fn fix_of_failure(failure: &Failure) -> &'static str {
         What::NoPython => {
             "Transfer with a container that has Python 3.8 or later and NIXL: choose the worker's container with -c, or use an \
              image with python3 on its PATH."
+        }
+        What::BadPython => {
+            "Let a Python 3.8 or later that starts come first on PATH: what is called is no Python, or PYTHONHOME or PYTHONPATH \
+             point where it breaks (a module there may hide one of the standard library)."
         }
         What::NoNixl => {
             "Install the nixl wheel for the worker's CUDA version (nixl[cu12], nixl[cu13]) for its interpreter, or put the \

@@ -81,7 +81,7 @@ async fn the_job_passes_where_every_lane_is_proven_and_needs_no_more_than_its_ro
     if !has_python() {
         return;
     }
-    let (fake, _trees) = fleet("invented-rc-mlx5", |pod, _| pod).await;
+    let (fake, _trees) = fleet("invented-rc-mlx5-one-rail", |pod, _| pod).await;
     let run = job(&fake).await;
     assert_eq!(run.code, Some(0), "{}\n{}", run.stdout, run.stderr);
     assert!(run.stdout.starts_with("TRUSTED\n"), "{}", run.stdout);

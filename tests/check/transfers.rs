@@ -57,7 +57,7 @@ pub async fn fleet(
     change: impl Fn(FakePod, &Path) -> FakePod,
 ) -> (FakeCluster, Vec<TempDir>) {
     let trees: Vec<TempDir> = (0..4).map(|_| machine()).collect();
-    let good = "invented-rc-mlx5";
+    let good = "invented-rc-mlx5-one-rail";
     let last = worker("decode-1", "decode", trees[3].path(), log);
     let fake = FakeCluster::builder()
         .with(worker("prefill-0", "prefill", trees[0].path(), good))
@@ -109,7 +109,7 @@ async fn a_deployment_is_trusted_when_every_pair_is_proven_and_not_before() {
     if !has_python() {
         return;
     }
-    let (fake, _trees) = fleet("invented-rc-mlx5", |pod, _| pod).await;
+    let (fake, _trees) = fleet("invented-rc-mlx5-one-rail", |pod, _| pod).await;
     let run = on(&fake, &ARGS).await;
     let report = run.report();
     assert_eq!(
@@ -166,7 +166,7 @@ async fn a_transfer_that_could_not_be_made_leads_and_is_no_pass() {
     if !has_python() {
         return;
     }
-    let (fake, _trees) = fleet("invented-rc-mlx5", |pod, _| {
+    let (fake, _trees) = fleet("invented-rc-mlx5-one-rail", |pod, _| {
         pod.env("NIXL_STANDIN_FAULT", "import")
     })
     .await;
@@ -194,7 +194,7 @@ async fn a_recording_holds_the_transfers_and_gives_the_same_report() {
     if !has_python() {
         return;
     }
-    let (fake, _trees) = fleet("invented-rc-mlx5", |pod, _| pod).await;
+    let (fake, _trees) = fleet("invented-rc-mlx5-one-rail", |pod, _| pod).await;
     let [live, replayed] = live_and_replayed(&fake).await;
     assert_eq!(live.report()["trust"], "trusted", "{}", live.stdout);
     assert_eq!(live.stdout, replayed.stdout);

@@ -14,8 +14,8 @@ async fn with(change: impl FnOnce(FakePod) -> FakePod) -> Option<Run> {
     let without = [("proc/7/cmdline", "sleep\0"), ("proc/7/environ", "")];
     let (p, d) = (tree(&without), tree(&without));
     let fake = two(
-        pod("p", "prefill", p.path(), "invented-rc-mlx5"),
-        change(pod("d", "decode", d.path(), "invented-rc-mlx5")),
+        pod("p", "prefill", p.path(), "invented-rc-mlx5-one-rail"),
+        change(pod("d", "decode", d.path(), "invented-rc-mlx5-one-rail")),
     )
     .await;
     let run = transfer(&fake, &["--pod", "d", "--peer", "p"]).await;
@@ -104,8 +104,8 @@ async fn a_backend_that_nobody_uses_is_asked_for_in_vain() {
     }
     let trees = [tree(&[]), tree(&[])];
     let fake = two(
-        pod("p", "prefill", trees[0].path(), "invented-rc-mlx5"),
-        pod("d", "decode", trees[1].path(), "invented-rc-mlx5"),
+        pod("p", "prefill", trees[0].path(), "invented-rc-mlx5-one-rail"),
+        pod("d", "decode", trees[1].path(), "invented-rc-mlx5-one-rail"),
     )
     .await;
     let run = transfer(&fake, &["--pod", "d", "--peer", "p", "--backend", "NOPE"]).await;

@@ -21,7 +21,7 @@ async fn one_of_two_hangs() -> (FakeCluster, Vec<TempDir>) {
     let (mut builder, mut trees) = (FakeCluster::builder(), Vec::new());
     for (name, role) in [("p", "prefill"), ("d-0", "decode"), ("d-1", "decode")] {
         let root = tree(&[]);
-        let mut pod = pod(name, role, root.path(), "invented-rc-mlx5");
+        let mut pod = pod(name, role, root.path(), "invented-rc-mlx5-one-rail");
         if name == "d-1" {
             pod = pod.env("NIXL_STANDIN_FAULT", "hang@create");
         }
@@ -154,4 +154,92 @@ async fn ctrl_c_within_one_machine() {
     let detail = transfer["detail"].as_str().unwrap();
     assert!(detail.starts_with("The transfer was cut short"), "{detail}");
     assert_eq!(agents(), 0);
+}
+
+fn program(dir: &TempDir, name: &str, text: &str) {
+    use std::os::unix::fs::PermissionsExt as _;
+    let path = dir.path().join(name);
+    std::fs::write(&path, text).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+fn before_path(dir: &TempDir) -> String {
+    format!(
+        "{}:{}",
+        dir.path().display(),
+        std::env::var("PATH").unwrap()
+    )
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ctrl_c_while_the_machine_is_read_keeps_what_was_read() {
+    for args in [&[] as &[&str], &["--transfer", "--self", "--quick"]] {
+        let dir = TempDir::new().unwrap();
+        let mark = dir.path().join("begun");
+        let slow = format!("#!/bin/sh\n: > {}\nexec sleep 60\n", mark.display());
+        program(&dir, "nvidia-smi", &slow);
+        let mut command = run::command("nixl");
+        command.args(args).env("PATH", before_path(&dir));
+        let run = run::interrupted(command, &["-INT"], || mark.exists()).await;
+        assert_eq!(run.code, Some(130), "{args:?}: {}", run.stderr);
+        assert!(run.took < Duration::from_secs(5), "{:?}", run.took);
+        let report = run.report();
+        let notes = report["notes"].to_string();
+        assert!(
+            notes.contains("this is what was seen until then"),
+            "{notes}"
+        );
+        assert!(!run.checks().is_empty());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_interpreter_that_hangs_holds_nothing_up() {
+    let dir = TempDir::new().unwrap();
+    let (begun, asleep) = (
+        dir.path().join("begun"),
+        format!("988.{}", std::process::id()),
+    );
+    let hangs = format!("#!/bin/sh\n: > {}\nsleep {asleep}\n", begun.display());
+    program(&dir, "python3", &hangs);
+    let command = |args: &[&str]| {
+        let mut command = run::command("nixl");
+        let usual = ["--transfer", "--self", "--quick"];
+        command
+            .args(usual)
+            .args(args)
+            .env("PATH", before_path(&dir));
+        command
+    };
+    let left = || {
+        let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        let mut lines = processes.filter_map(|p| std::fs::read(p.path().join("cmdline")).ok());
+        lines.any(|c| String::from_utf8_lossy(&c).contains(&asleep))
+    };
+    let gone = async || {
+        for _ in 0..100 {
+            if !left() {
+                return true;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        false
+    };
+    for signals in [&["-INT"] as &[&str], &["-INT", "-INT"]] {
+        let _ = std::fs::remove_file(&begun);
+        let run = run::interrupted(command(&[]), signals, || begun.exists()).await;
+        assert_eq!(run.code, Some(130), "{}", run.stderr);
+        assert!(run.took < Duration::from_secs(3), "{:?}", run.took);
+        assert!(gone().await, "{signals:?}: left running");
+        if signals.len() == 1 {
+            let said = run.report()["verdict"].as_str().unwrap().to_owned();
+            assert!(said.contains("while starting Python"), "{said}");
+        }
+    }
+    let began = std::time::Instant::now();
+    let out = command(&["--deadline", "4"]).output().await.unwrap();
+    assert_eq!(out.status.code(), Some(4));
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(7), "{took:?}");
+    assert!(gone().await, "left running");
 }

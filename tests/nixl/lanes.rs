@@ -9,8 +9,8 @@ async fn rdma_with_counters_that_agree_is_proven() {
     }
     let (p, d) = (tree(&[]), tree(&[]));
     let fake = two(
-        pod("p", "prefill", p.path(), "invented-rc-mlx5"),
-        pod("d", "decode", d.path(), "invented-rc-mlx5"),
+        pod("p", "prefill", p.path(), "invented-rc-mlx5-one-rail"),
+        pod("d", "decode", d.path(), "invented-rc-mlx5-one-rail"),
     )
     .await;
     let run = transfer(&fake, &["--pod", "d", "--peer", "p"]).await;
@@ -91,8 +91,9 @@ async fn wrong_bytes_are_the_first_thing_to_fix() {
     }
     let (p, d) = (tree(&[]), tree(&[]));
     let fake = two(
-        pod("p", "prefill", p.path(), "invented-rc-mlx5").env("NIXL_STANDIN_FAULT", "flip"),
-        pod("d", "decode", d.path(), "invented-rc-mlx5"),
+        pod("p", "prefill", p.path(), "invented-rc-mlx5-one-rail")
+            .env("NIXL_STANDIN_FAULT", "flip"),
+        pod("d", "decode", d.path(), "invented-rc-mlx5-one-rail"),
     )
     .await;
     let run = transfer(&fake, &["--pod", "d", "--peer", "p"]).await;

@@ -17,7 +17,7 @@ async fn four(dead: bool) -> (FakeCluster, Vec<TempDir>, TempDir) {
         ("d-1", "decode"),
     ] {
         let root = tree(&[]);
-        let mut pod = pod(name, role, root.path(), "invented-rc-mlx5");
+        let mut pod = pod(name, role, root.path(), "invented-rc-mlx5-one-rail");
         if dead && name == "d-1" {
             let file = once.path().join("struck");
             pod = pod
@@ -79,9 +79,9 @@ async fn the_roles_may_be_in_different_namespaces() {
     }
     let (p, d) = (tree(&[]), tree(&[]));
     let fake = FakeCluster::builder()
-        .with(pod("w-0", "prefill", p.path(), "invented-rc-mlx5"))
+        .with(pod("w-0", "prefill", p.path(), "invented-rc-mlx5-one-rail"))
         .with(
-            pod("w-0", "decode", d.path(), "invented-rc-mlx5")
+            pod("w-0", "decode", d.path(), "invented-rc-mlx5-one-rail")
                 .set("/metadata/namespace", "other".into()),
         )
         .orphans_live_on()

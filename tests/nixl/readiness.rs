@@ -21,7 +21,12 @@ async fn what_is_there_is_told_and_what_is_missing_fails() {
         ("no-plugin", &no_plugin),
         ("without", &without),
     ] {
-        builder = builder.with(pod(name, "decode", tree.path(), "invented-rc-mlx5"));
+        builder = builder.with(pod(
+            name,
+            "decode",
+            tree.path(),
+            "invented-rc-mlx5-one-rail",
+        ));
     }
     let fake = builder.start().await;
     let run = on(&fake, &["-l", "role=decode"]).await;
@@ -56,12 +61,62 @@ async fn what_is_there_is_told_and_what_is_missing_fails() {
     assert_eq!(fake.writes(), []);
 }
 
+/// The probe looks where the worker's own environment points.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_directory_of_the_worker_decides_which_plugins_there_are() {
+    let with = |environ: &str, file: &str| tree(&[("proc/7/environ", environ), (file, "")]);
+    let trees = [
+        (
+            "absent",
+            with("NIXL_PLUGIN_DIR=/nowhere\0HOME=/root\0", "opt/x"),
+        ),
+        ("empty", with("NIXL_PLUGIN_DIR=/opt\0HOME=/root\0", "opt/x")),
+        (
+            "own",
+            with(
+                "NIXL_PLUGIN_DIR=/opt/p/\0HOME=/root\0",
+                "opt/p/libplugin_UCX.so",
+            ),
+        ),
+    ];
+    let mut builder = FakeCluster::builder();
+    for (name, tree) in &trees {
+        let log = "invented-rc-mlx5-one-rail";
+        builder = builder.with(pod(name, "decode", tree.path(), log));
+    }
+    let fake = builder.start().await;
+    let run = on(&fake, &["-l", "role=decode"]).await;
+    for (pod, status, words) in [
+        (
+            "absent",
+            "fail",
+            "no libplugin_*.so is in NIXL_PLUGIN_DIR=/nowhere, ",
+        ),
+        (
+            "empty",
+            "fail",
+            "no libplugin_*.so is in NIXL_PLUGIN_DIR=/opt, ",
+        ),
+        ("own", "ok", "plugins UCX of NIXL_PLUGIN_DIR=/opt/p/;"),
+    ] {
+        let (seen, detail) = run.said(pod, "nixl");
+        assert_eq!(seen, status, "{pod}: {detail}");
+        assert!(detail.contains(words), "{pod}: {detail}");
+    }
+    assert_eq!(fake.writes(), []);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_default_text_says_what_is_there_and_equal_containers_are_one_line() {
     let trees = [tree(&[]), tree(&[]), tree(&[])];
     let mut builder = FakeCluster::builder();
     for (name, tree) in ["a", "b", "c"].iter().zip(&trees) {
-        builder = builder.with(pod(name, "decode", tree.path(), "invented-rc-mlx5"));
+        builder = builder.with(pod(
+            name,
+            "decode",
+            tree.path(),
+            "invented-rc-mlx5-one-rail",
+        ));
     }
     let part = format!("{}/nixl_cu12.libs/nixl", crate::SITE);
     std::fs::remove_dir_all(trees[2].path().join(part)).unwrap();
@@ -86,8 +141,18 @@ async fn the_default_text_says_what_is_there_and_equal_containers_are_one_line()
 async fn ends_that_are_not_there_or_are_one() {
     let trees = [tree(&[]), tree(&[])];
     let fake = FakeCluster::builder()
-        .with(pod("p", "prefill", trees[0].path(), "invented-rc-mlx5"))
-        .with(pod("d", "decode", trees[1].path(), "invented-rc-mlx5"))
+        .with(pod(
+            "p",
+            "prefill",
+            trees[0].path(),
+            "invented-rc-mlx5-one-rail",
+        ))
+        .with(pod(
+            "d",
+            "decode",
+            trees[1].path(),
+            "invented-rc-mlx5-one-rail",
+        ))
         .start()
         .await;
     for (args, words) in [
@@ -137,6 +202,7 @@ async fn a_command_line_that_means_nothing() {
         &["--self"],
         &["--quick"],
         &["--transfer", "--self", "--peer", "x"],
+        &["--transfer", "--self", "--sample", "3"],
         &["--transfer", "--pods", "prefill=a"],
         &["--transfer", "--sample", "2"],
         &["--transfer", "--pod", "x", "--peer", "x"],

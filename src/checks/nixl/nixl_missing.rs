@@ -84,7 +84,17 @@ fn with_backend(
     sites: &[&str],
     mut seen: Vec<Evidence>,
 ) -> Outcome {
-    let plugins = container.facts.software.nixl_plugins.get()?;
+    let listed = container.facts.software.nixl_plugins.get()?;
+    let named = value(container, "NIXL_PLUGIN_DIR").filter(|dir| !dir.is_empty());
+    let mut plugins: BTreeMap<&str, &str> =
+        listed.iter().map(|(name, path)| (&**name, &**path)).collect();
+    if let Some(dir) = &named {
+        let dir = dir.trim_end_matches('/');
+        plugins.retain(|_, path| path.rsplit_once('/').is_some_and(|(of, _)| of == dir));
+        if plugins.is_empty() {
+            return nothing_named(container, dir, &nixl, seen);
+        }
+    }
     let (selected, chosen, by) = selected(container);
     let wanted = selected.as_deref().unwrap_or("UCX");
     let how = match &by {
@@ -97,9 +107,9 @@ fn with_backend(
         );
         return Err(Skip::new(SkipReason::NotFound, detail));
     }
-    let names: Vec<&str> = plugins.keys().map(String::as_str).collect();
+    let names: Vec<&str> = plugins.keys().copied().collect();
     let names = names.join(", ");
-    seen.push(plugins.evidence([names.as_str()]));
+    seen.push(listed.evidence([names.as_str()]));
     seen.extend(chosen);
     if !plugins.keys().any(|name| name.eq_ignore_ascii_case(wanted)) {
         let detail =
@@ -118,12 +128,47 @@ fn with_backend(
     };
     let mut parts = vec![nixl];
     parts.extend(libraries(container, sites));
-    parts.push(plugins_in_words(
-        &plugins.keys().map(String::as_str).collect::<Vec<_>>(),
-    ));
+    let mut told = plugins_in_words(&plugins.keys().copied().collect::<Vec<_>>());
+    if let Some(dir) = named {
+        told = format!("{told} of NIXL_PLUGIN_DIR={dir}");
+    }
+    parts.push(told);
     parts.push(backend);
     parts.extend(side_channel(container));
     Ok(vec![Draft::ok(parts.join("; ")).with(seen)])
+}
+
+/// NIXL looks in the directory that NIXL_PLUGIN_DIR names and in no other (`getPluginDir` of `nixl_plugin_manager.cpp`; NIXL
+/// 1.5.1 run with an absent and with an empty directory), and no plugin was found in it.
+fn nothing_named(
+    container: &Container<'_>,
+    dir: &str,
+    nixl: &str,
+    mut seen: Vec<Evidence>,
+) -> Outcome {
+    let software = &container.facts.software;
+    if !software.nixl_plugin_dir_seen {
+        let detail = format!(
+            "{nixl} takes its plugins from NIXL_PLUGIN_DIR={dir}, and what lies there was not read"
+        );
+        return Err(Skip::new(SkipReason::NotCollected, detail));
+    }
+    let elsewhere = software.nixl_plugins.known().and_then(|all| {
+        let (directory, _) = all.values().next()?.rsplit_once('/')?;
+        Some(format!(", for example {directory}"))
+    });
+    seen.extend(setting(container, "NIXL_PLUGIN_DIR"));
+    let detail = format!(
+        "no libplugin_*.so is in NIXL_PLUGIN_DIR={dir}, where {nixl} looks for its plugins and nowhere else, so that it has no \
+         backend"
+    );
+    let fix = format!(
+        "remove NIXL_PLUGIN_DIR, or name in it the directory that holds libplugin_UCX.so{}",
+        elsewhere.unwrap_or_default()
+    );
+    let headline = format!("no plugin of NIXL is in NIXL_PLUGIN_DIR={dir}");
+    let draft = container.broken(detail).headline(headline);
+    Ok(vec![draft.with(seen).fix(fix)])
 }
 
 /// No package: TensorRT-LLM may use a NIXL that is no Python package, and some workers need none.
@@ -307,9 +352,19 @@ fn modules(container: &Container<'_>) -> String {
     if modules.is_empty() {
         return String::new();
     }
-    let has = |name: &str, words: &str| match modules.iter().any(|m| m.starts_with(name)) {
-        true => words.to_owned(),
-        false => format!("no {words}"),
+    // What is on disk says what UCX has; what is loaded says only what it took.
+    let software = &container.facts.software;
+    let installed = software.ucx_in_use().ok().and_then(|place| {
+        let installed = software.ucx.known()?.get(&place)?;
+        Some(&installed.modules)
+    });
+    let has = |name: &str, words: &str| {
+        let of = |found: &BTreeSet<String>| found.iter().any(|m| m.starts_with(name));
+        match installed {
+            _ if of(&modules) => words.to_owned(),
+            Some(installed) if !of(installed) => format!("no {words}"),
+            _ => format!("{words} not loaded"),
+        }
     };
     format!(" ({}, {})", has("uct_ib", "verbs"), has("uct_cuda", "CUDA"))
 }
@@ -419,6 +474,42 @@ mod tests {
     }
 
     #[test]
+    fn a_directory_that_is_named_is_the_only_one_that_counts() {
+        let environment = |dir: &str| format!("# process 7 dynamo.vllm\nNIXL_PLUGIN_DIR={dir}");
+        let own = format!("{SITE}/nixl_cu12.libs/nixl");
+        let usual = format!("{own}/libplugin_UCX.so\n{own}/libplugin_POSIX.so");
+        let run_with = |role: &str, dir: &str, plugins: &str| {
+            let environment = environment(dir);
+            let answers = changed(
+                &wheel(),
+                &[(&ask::ENVIRONMENT, &*environment), (&ask::NIXL_PLUGINS, plugins)],
+            );
+            outcome(run, &container(role, &answers)).map(|mut drafts| drafts.remove(0))
+        };
+        let looked = format!("{usual}\nNIXL_PLUGIN_DIR was looked at");
+        for (role, status) in [("decode", Status::Fail), ("", Status::Warn)] {
+            let draft = run_with(role, "/nonexistent", &looked).unwrap();
+            assert_eq!(draft.status, status);
+            let words = "no libplugin_*.so is in NIXL_PLUGIN_DIR=/nonexistent, where NIXL 1.3.0 ";
+            assert!(draft.detail.contains(words), "{}", draft.detail);
+            let fix = draft.fix.unwrap();
+            assert!(fix.starts_with("remove NIXL_PLUGIN_DIR") && fix.ends_with(&own), "{fix}");
+        }
+        let unread = run_with("decode", "/nonexistent", &usual).unwrap_err();
+        assert_eq!(unread.reason, SkipReason::NotCollected);
+        let there = format!("{usual}\n/opt/p/libplugin_UCX.so\nNIXL_PLUGIN_DIR was looked at");
+        let draft = run_with("decode", "/opt/p/", &there).unwrap();
+        assert_eq!(draft.status, Status::Ok);
+        let words = "; plugins UCX of NIXL_PLUGIN_DIR=/opt/p/; ";
+        assert!(draft.detail.contains(words), "{}", draft.detail);
+        // Another plugin is no backend for KV.
+        let other = "/opt/p/libplugin_POSIX.so\nNIXL_PLUGIN_DIR was looked at";
+        let draft = run_with("decode", "/opt/p", other).unwrap();
+        assert!(draft.detail.contains("no plugin for UCX"), "{}", draft.detail);
+        assert_eq!(draft.status, Status::Fail);
+    }
+
+    #[test]
     fn many_plugins_are_summed_up_and_none_that_moves_kv_is_hidden() {
         let said = |names: &[&str]| plugins_in_words(names);
         assert_eq!(said(&["POSIX", "UCX"]), "plugins POSIX, UCX");
@@ -450,6 +541,16 @@ mod tests {
             one.contains("; UCX 1.21 of its own nixl_cu12.libs (verbs, no CUDA); "),
             "{one}"
         );
+        // What was loaded does not say what is there.
+        let loaded = format!(
+            "{SITE}/nixl_cu12-1.3.0.dist-info\n{own}{SITE}/nixl_cu12.libs/ucx/libuct_ib-3c.so.0\n"
+        );
+        let answers = changed(
+            &wheel(),
+            &[(&ask::UCX_LIBRARIES, ""), (&ask::TRANSFER_SOFTWARE, &loaded)],
+        );
+        let by_transfer = outcome(run, &container("decode", &answers)).unwrap().remove(0).detail;
+        assert!(by_transfer.contains("(verbs, CUDA not loaded); "), "{by_transfer}");
         let two = said(&format!("{own}/usr/lib/x86_64-linux-gnu/libucp.so.0\n"));
         let both = "; UCX of its own nixl_cu12.libs or of /usr/lib/x86_64-linux-gnu (no worker shows which it loads); ";
         assert!(two.contains(both), "{two}");

@@ -83,7 +83,7 @@ pub(super) fn next(arguments: &Arguments, report: &Report, snapshots: &[Folded])
             "`{}` between workers that see a GPU with room on it",
             own(MemoryChoice::Gpu)
         )),
-        Some(GapKind::OtherLane) => Some(format!(
+        Some(GapKind::OtherLane | GapKind::Contradicted) => Some(format!(
             "apply 1, then `{}` again",
             own(arguments.how.memory)
         )),

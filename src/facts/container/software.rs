@@ -20,6 +20,8 @@ pub struct Software {
     pub ucx: Observed<Seen<BTreeMap<String, Installation>>>,
     /// Backends that NIXL finds a plugin for, with the path: `UCX`, `LIBFABRIC`.
     pub nixl_plugins: Observed<Seen<BTreeMap<String, String>>>,
+    /// The directory of NIXL_PLUGIN_DIR was looked at for plugins.
+    pub nixl_plugin_dir_seen: bool,
     /// Tools that test a path: names on `PATH`, or paths.
     pub test_tools: Observed<Seen<Vec<String>>>,
     /// Version and build of the UCX on `PATH`.
@@ -118,6 +120,11 @@ impl Software {
             }),
             ucx: list(snapshot, &ask::UCX_LIBRARIES, installations),
             nixl_plugins: nixl_plugins(snapshot),
+            nixl_plugin_dir_seen: list(snapshot, &ask::NIXL_PLUGINS, |text| {
+                text.lines().any(|line| line.trim() == PLUGIN_DIR_SEEN)
+            })
+            .known()
+            .is_some_and(|seen| seen.value),
             test_tools: list(snapshot, &ask::TEST_TOOLS, |text| {
                 let lines = text.lines().map(str::trim);
                 lines.filter(|l| !l.is_empty()).map(excerpt).collect()
@@ -491,6 +498,9 @@ fn installations(text: &str) -> BTreeMap<String, Installation> {
     }
     found
 }
+
+/// What the probe says once it has looked at the directory of NIXL_PLUGIN_DIR.
+const PLUGIN_DIR_SEEN: &str = "NIXL_PLUGIN_DIR was looked at";
 
 /// `.../libplugin_UCX.so`.
 fn plugins(text: &str) -> BTreeMap<String, String> {

@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
     reason = "each is the answer to the command of the same name"
 )]
 pub enum Event {
+    /// Unasked: the interpreter runs the program.
+    Hello,
     Ready(Box<Ready>),
     Connected(Connected),
     Xfer(Box<Xfer>),
@@ -27,6 +29,7 @@ impl Event {
     /// The word that names it in the protocol.
     pub fn word(&self) -> &'static str {
         match self {
+            Self::Hello => "hello",
             Self::Ready(_) => "ready",
             Self::Connected(_) => "connected",
             Self::Xfer(_) => "xfer",
@@ -52,6 +55,8 @@ pub struct Ready {
     pub nixl_module: Words,
     /// File of that module.
     pub nixl_file: Option<Words>,
+    /// Modules of NIXL that stand before it, are there, and could not be imported, with why.
+    pub passed_over: Vec<Words>,
     pub torch: Words,
     pub dist: BTreeMap<Words, Words>,
     pub backend: Words,
@@ -179,6 +184,9 @@ pub struct Xfer {
     pub delta: Counters,
     #[serde(default)]
     pub cpu: Cpu,
+    /// Backend that NIXL says it used.
+    #[serde(default)]
+    pub backend: Option<Words>,
     /// The initiator's own comparison, after a READ.
     #[serde(default)]
     pub verify: Option<Verify>,

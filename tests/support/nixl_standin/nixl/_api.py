@@ -49,11 +49,11 @@ class nixl_agent_config:
         self.backends = backends
 
 
-def count(kind, moved):
-    """Moves the counter of a fixture HCA, which counts words of four bytes."""
+def count(counter, moved):
+    """Moves a counter of a fixture HCA, which counts words of four bytes. A file that a test took away stays away."""
     port = os.environ.get("NIXL_STANDIN_PORT")
-    if port:
-        path = "%s/counters/%s" % (port, "port_xmit_data" if kind == "WRITE" else "port_rcv_data")
+    path = "%s/counters/%s" % (port, counter)
+    if port and FAULT != "still@" + counter and os.path.exists(path):
         with open(path) as f:
             value = int(f.read()) + (moved + 3) // 4
         with open(path, "w") as f:
@@ -126,6 +126,8 @@ class nixl_agent:
         # A plugin that is missing or does not load raises nothing.
         there = [] if FAULT == "no-backend" else [b for b in config.backends if b in PLUGINS]
         self.name, self.backends = name, {b: 1 for b in there}
+        if "LIBFABRIC" in there:
+            say("I1130 17:41:43.713060 7 libfabric_topology.cpp:1] Using simplified topology for verbs")
         self.path = "\0nixl-standin-%s-%d" % (name, os.getpid())
         self.peer, self.printed = None, False
         server = socket.socket(socket.AF_UNIX)
@@ -151,6 +153,9 @@ class nixl_agent:
                         if FAULT == "flip":
                             data[size // 2] ^= 1
                         stream.write(data)
+                received = "port_rcv_data" if op["kind"] == "WRITE" else "port_xmit_data"
+                if self.name.endswith("-t"):
+                    count(received, sum(size for _, size in op["blocks"]))
                 stream.write(b"!")
                 stream.flush()
 
@@ -216,7 +221,7 @@ class nixl_agent:
             for address, size, _ in local:
                 ctypes.memmove(address, self._read(size), size)
         self._read(1)
-        count(kind, sum(size for _, size, _ in local))
+        count("port_xmit_data" if kind == "WRITE" else "port_rcv_data", sum(size for _, size, _ in local))
         return "DONE"
 
     def _read(self, size):
@@ -229,7 +234,7 @@ class nixl_agent:
         return data
 
     def query_xfer_backend(self, handle):
-        return "UCX"
+        return "POSIX" if FAULT == "other-backend" else next(iter(self.backends))
 
     def release_xfer_handle(self, handle):
         pass
