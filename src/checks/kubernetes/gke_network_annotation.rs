@@ -90,7 +90,8 @@ mod tests {
         let report = report(&graph(NETWORK));
         let said = report.checks.iter().find(|f| f.id == "K8S004").unwrap();
         assert!(
-            said.rare.headline
+            said.rare
+                .headline
                 .ends_with("but not the annotation networking.gke.io/interfaces")
         );
     }

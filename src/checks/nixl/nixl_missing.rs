@@ -86,8 +86,10 @@ fn with_backend(
 ) -> Outcome {
     let listed = container.facts.software.nixl_plugins.get()?;
     let named = value(container, "NIXL_PLUGIN_DIR").filter(|dir| !dir.is_empty());
-    let mut plugins: BTreeMap<&str, &str> =
-        listed.iter().map(|(name, path)| (&**name, &**path)).collect();
+    let mut plugins: BTreeMap<&str, &str> = listed
+        .iter()
+        .map(|(name, path)| (&**name, &**path))
+        .collect();
     if let Some(dir) = &named {
         let dir = dir.trim_end_matches('/');
         plugins.retain(|_, path| path.rsplit_once('/').is_some_and(|(of, _)| of == dir));
@@ -482,7 +484,10 @@ mod tests {
             let environment = environment(dir);
             let answers = changed(
                 &wheel(),
-                &[(&ask::ENVIRONMENT, &*environment), (&ask::NIXL_PLUGINS, plugins)],
+                &[
+                    (&ask::ENVIRONMENT, &*environment),
+                    (&ask::NIXL_PLUGINS, plugins),
+                ],
             );
             outcome(run, &container(role, &answers)).map(|mut drafts| drafts.remove(0))
         };
@@ -493,7 +498,10 @@ mod tests {
             let words = "no libplugin_*.so is in NIXL_PLUGIN_DIR=/nonexistent, where NIXL 1.3.0 ";
             assert!(draft.detail.contains(words), "{}", draft.detail);
             let fix = draft.fix.unwrap();
-            assert!(fix.starts_with("remove NIXL_PLUGIN_DIR") && fix.ends_with(&own), "{fix}");
+            assert!(
+                fix.starts_with("remove NIXL_PLUGIN_DIR") && fix.ends_with(&own),
+                "{fix}"
+            );
         }
         let unread = run_with("decode", "/nonexistent", &usual).unwrap_err();
         assert_eq!(unread.reason, SkipReason::NotCollected);
@@ -505,7 +513,11 @@ mod tests {
         // Another plugin is no backend for KV.
         let other = "/opt/p/libplugin_POSIX.so\nNIXL_PLUGIN_DIR was looked at";
         let draft = run_with("decode", "/opt/p", other).unwrap();
-        assert!(draft.detail.contains("no plugin for UCX"), "{}", draft.detail);
+        assert!(
+            draft.detail.contains("no plugin for UCX"),
+            "{}",
+            draft.detail
+        );
         assert_eq!(draft.status, Status::Fail);
     }
 
@@ -547,10 +559,19 @@ mod tests {
         );
         let answers = changed(
             &wheel(),
-            &[(&ask::UCX_LIBRARIES, ""), (&ask::TRANSFER_SOFTWARE, &loaded)],
+            &[
+                (&ask::UCX_LIBRARIES, ""),
+                (&ask::TRANSFER_SOFTWARE, &loaded),
+            ],
         );
-        let by_transfer = outcome(run, &container("decode", &answers)).unwrap().remove(0).detail;
-        assert!(by_transfer.contains("(verbs, CUDA not loaded); "), "{by_transfer}");
+        let by_transfer = outcome(run, &container("decode", &answers))
+            .unwrap()
+            .remove(0)
+            .detail;
+        assert!(
+            by_transfer.contains("(verbs, CUDA not loaded); "),
+            "{by_transfer}"
+        );
         let two = said(&format!("{own}/usr/lib/x86_64-linux-gnu/libucp.so.0\n"));
         let both = "; UCX of its own nixl_cu12.libs or of /usr/lib/x86_64-linux-gnu (no worker shows which it loads); ";
         assert!(two.contains(both), "{two}");
