@@ -41,7 +41,7 @@ async def every_tool(session, demo):
     calls["check"] = await call(session, "check", {"deployment": "g", "namespace": "llm"})
     calls["explain"] = await call(session, "explain", {"subject": "UCX_TLS=rc,cuda_ipc"})
     calls["report"] = await call(session, "report", {"recording": demo})
-    calls["prove"] = await call(session, "prove", {"deployment": "g"})
+    calls["prove"] = await call(session, "prove", {"deployment": "g", "namespace": "llm"})
     calls["other"] = await call(session, "check", {"deployment": "g", "kubeconfig": "/tmp/x"})
     calls["wrong"] = await call(session, "check", {"save": "/tmp/x"})
     calls["unread"] = await call(session, "env", {"paths": ["/nonexistent"]})

@@ -119,6 +119,29 @@ async fn a_client_calls_every_tool_and_reads_every_page() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_may_transfer_has_a_tool_for_it() {
+    let (builder, _trees) = healthy("g").into(fleet::cluster());
+    let fake = builder.start().await;
+    let Some(mut command) = client(&fake, "tools", &["--allow-transfer"]) else {
+        return;
+    };
+    let output = command.output().await.unwrap();
+    let said: Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&output.stdout)));
+    let tools = said["tools"].as_array().unwrap();
+    let moving: Vec<&Value> = tools.iter().filter(|t| t["read_only"] != true).collect();
+    assert_eq!(moving.len(), 1);
+    assert_eq!(moving[0]["name"], "prove");
+    // No NIXL is in these containers: each transfer says so, and nothing is proven.
+    let proof = &said["calls"]["prove"]["report"];
+    assert_eq!(proof["trust"], "unproven", "{}", said["calls"]["prove"]);
+    let made = proof["pairs"]["made"].as_array().unwrap();
+    assert_eq!((made.len(), &proof["pairs"]["of"]), (1, &Value::from(1)));
+    assert!(made.iter().all(|pair| pair["proven"] == false), "{made:?}");
+    assert_eq!(fake.writes(), []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_is_cancelled_leaves_no_exec_stream_behind() {
     let hangs = |pod: fake::pod::FakePod| pod.exec(Exec::Hang);
     let (builder, _trees) = Fleet::new("g")
