@@ -106,9 +106,9 @@ pub fn pasted(inputs: &[(String, std::path::PathBuf)]) -> (Snapshot, Vec<InputEr
                     ask.shown_as
                 )
             }
-            Ok(text) => match paste::refuse(ask, &text) {
-                Some(message) => message,
-                None => {
+            Ok(text) => match understood(ask, text) {
+                Err(message) => message,
+                Ok(text) => {
                     answers.insert(ask.id.to_owned(), Answer::Text(text));
                     continue;
                 }
@@ -128,6 +128,15 @@ pub fn pasted(inputs: &[(String, std::path::PathBuf)]) -> (Snapshot, Vec<InputEr
         },
         errors,
     )
+}
+
+/// The text as its readers take it, or what is wrong with it.
+fn understood(ask: &ask::Ask, text: String) -> Result<String, String> {
+    let text = match ask.id == ask::ENVIRONMENT.id {
+        true => paste::environment(&text)?,
+        false => text,
+    };
+    paste::refuse(ask, &text).map_or(Ok(text), Err)
 }
 
 /// `-` is standard input. A pipe that a shell opened for its command (`<(..)`) has a writer; one in the file system may wait

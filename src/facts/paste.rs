@@ -29,10 +29,83 @@ pub fn refuse(ask: &Ask, text: &str) -> Option<String> {
                 format!("; it reads like --input {other}=FILE")
             });
             Some(format!(
-                "is no output of {name}: it begins with `{seen}`{hint}"
+                "is no output of {name}: it begins with `{}`{hint}",
+                masked(seen)
             ))
         }
     }
+}
+
+/// A line of a text that is not what it was named as, and may be anything: what it sets is not shown.
+fn masked(line: &str) -> String {
+    let is_name = |name: &str| {
+        let name = name.strip_prefix("export ").unwrap_or(name).trim();
+        !name.is_empty()
+            && name
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c))
+    };
+    let at = line.find(['=', ':']).filter(|at| is_name(&line[..*at]));
+    at.map_or(line.to_owned(), |at| format!("{}..", &line[..=at]))
+}
+
+/// The environment as a person pastes it, a variable per line: `cat /proc/1/environ` separates them by NUL, mail quotes them
+/// and `grep --color` paints them.
+///
+/// # Errors
+/// When a line holds the name of a catalogued variable and is not understood: leaving it out would judge a default that is
+/// not in force.
+pub fn environment(text: &str) -> Result<String, String> {
+    let plain = text.replace('\0', "\n");
+    let mut out = String::new();
+    for line in transcript::lines(&plain) {
+        for line in one_each(&line) {
+            let (known, name) = setting(line);
+            if !known && let Some(name) = name {
+                return Err(format!(
+                    "holds a line that names {name} and is not understood: paste what `env` prints, one NAME=value per line"
+                ));
+            }
+            out.push_str(line);
+            out.push('\n');
+        }
+    }
+    Ok(out)
+}
+
+/// Variables that stand in one line, as before a command: `A=1 B=2`. A value with blanks stays whole.
+fn one_each(line: &str) -> Vec<&str> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let all = words
+        .iter()
+        .all(|word| word.split_once('=').is_some_and(|(name, _)| is_name(name)));
+    if all && words.len() > 1 {
+        words
+    } else {
+        vec![line]
+    }
+}
+
+/// Whether a line is understood, and the catalogued variable that it names as a word.
+fn setting(line: &str) -> (bool, Option<&'static str>) {
+    let trimmed = line.trim();
+    let understood = trimmed.is_empty()
+        || trimmed.starts_with('#')
+        || transcript::prompt(trimmed).is_some()
+        || transcript::assignment(trimmed).is_some_and(|(name, _)| is_name(name.trim()))
+        || transcript::listed(trimmed).is_some_and(is_name);
+    if understood {
+        return (true, None);
+    }
+    let word = |c: char| !(c.is_ascii_alphanumeric() || c == '_');
+    let name = trimmed.split(word).find_map(crate::catalogue::find);
+    (false, name.map(|variable| variable.name))
+}
+
+fn is_name(name: &str) -> bool {
+    !name.is_empty()
+        && !name.starts_with(|c: char| c.is_ascii_digit())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
 /// The reader of an output: an error where it understands nothing.
@@ -117,7 +190,15 @@ fn holds(it: bool, tool: &'static str, text: &str) -> Result<(), Unparsable> {
 
 fn recognise(ask: &Ask, text: &str) -> Result<(), Unparsable> {
     // A process has some environment: whoever pastes none of it left out what is not of transport, and nothing was left.
-    let is_blank = |line: &str| line.trim().is_empty() || line.starts_with('#');
+    // Comments are those of docs/paste-env.sh and of recordings: another output may begin each line with `#`.
+    let is_blank = |line: &str| {
+        let known = [
+            "# catalogued variables of process ",
+            "# withheld ",
+            "# process ",
+        ];
+        line.trim().is_empty() || known.iter().any(|begin| line.starts_with(begin))
+    };
     if ask.id == ask::ENVIRONMENT.id && text.lines().all(is_blank) {
         return Ok(());
     }
@@ -139,11 +220,6 @@ fn reads_like(text: &str) -> Option<&'static str> {
 
 /// Most lines are `NAME=value`; a value may go on over several.
 fn is_environment(text: &str) -> bool {
-    let is_name = |name: &str| {
-        !name.is_empty()
-            && !name.starts_with(|c: char| c.is_ascii_digit())
-            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-    };
     let (mut settings, mut others) = (0_usize, 0_usize);
     for line in transcript::lines(text) {
         let line = line.trim();
@@ -221,6 +297,62 @@ mod tests {
             "2: eth0    inet 10.0.0.1/24 scope global eth0\n",
         ),
     ];
+
+    #[test]
+    fn an_environment_is_taken_apart_and_nothing_of_it_is_left_out() {
+        let plain = |text: &str| environment(text).unwrap();
+        for (text, wanted) in [
+            ("UCX_TLS=tcp\0HF_TOKEN=x\0", "UCX_TLS=tcp\nHF_TOKEN=x\n"),
+            ("> UCX_TLS=tcp\n>> A=b\n", "UCX_TLS=tcp\nA=b\n"),
+            ("\u{1b}[01;31mUCX\u{1b}[m_TLS=tcp\n", "UCX_TLS=tcp\n"),
+            (
+                "NCCL_DEBUG=INFO HF_TOKEN=x UCX_TLS=tcp",
+                "NCCL_DEBUG=INFO\nHF_TOKEN=x\nUCX_TLS=tcp\n",
+            ),
+            (
+                "A=some words\n# UCX_TLS=tcp\n",
+                "A=some words\n# UCX_TLS=tcp\n",
+            ),
+            (
+                "export UCX_TLS=\"tcp\"\ndeclare -x EMPTY\n",
+                "export UCX_TLS=\"tcp\"\ndeclare -x EMPTY\n",
+            ),
+        ] {
+            let got = plain(text);
+            assert_eq!(got.trim_end(), wanted.trim_end(), "{text:?}");
+        }
+        for text in [
+            "A=b\npod-a: UCX_TLS=tcp\n",
+            "2026-01-01T00:00:00Z UCX_TLS=tcp\nA=b\n",
+            "UCX_TLS: tcp\n",
+        ] {
+            let said = environment(text).unwrap_err();
+            assert!(
+                said.contains("names UCX_TLS and is not understood"),
+                "{said}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_another_text_sets_is_not_quoted() {
+        for line in [
+            "HF_TOKEN=canary",
+            "HF_TOKEN: canary",
+            "export HF_TOKEN=canary",
+            "Authorization: Bearer canary",
+        ] {
+            let said = refuse(&ask::IBSTAT, &format!("{line}\nmore\n")).unwrap();
+            assert!(
+                !said.contains("canary") && said.contains("begins with"),
+                "{said}"
+            );
+        }
+        let comments = "# Memory domain: tcp\n#      Transport: tcp\n";
+        assert!(refuse(&ask::ENVIRONMENT, comments).is_some());
+        let none_set = "# catalogued variables of process 1\n";
+        assert_eq!(refuse(&ask::ENVIRONMENT, none_set), None);
+    }
 
     #[test]
     fn each_output_is_taken_as_itself() {

@@ -211,6 +211,8 @@ impl<'a> Line<'a> {
         let (word, message) = tail.trim_start().split_once(' ').unwrap_or((tail, ""));
         let level = match word {
             "WARN" => Level::Warn,
+            // `IB Async event on mlx5_0: port error`, `error 'Input/output error' on`: UCX calls them diagnostics.
+            "DIAG" if message.contains("error") => Level::Warn,
             "ERROR" | "FATAL" => Level::Error,
             "INFO" | "DIAG" | "DEBUG" | "TRACE" | "REQ" | "DATA" | "ASYNC" | "FUNC" | "POLL" => {
                 Level::Info

@@ -53,7 +53,14 @@ fn run(container: &Container<'_>) -> Outcome {
     let fix = "grant and select RDMA devices, and leave UCX_TLS unset";
     if let Some(first) = bad.first() {
         let detail = format!("KV towards another node does not use RDMA: {first}");
-        return Ok(vec![container.broken(detail).with(evidence(&bad)).fix(fix)]);
+        let headline = "KV towards another node does not use RDMA";
+        return Ok(vec![
+            container
+                .broken(detail)
+                .with(evidence(&bad))
+                .fix(fix)
+                .headline(headline),
+        ]);
     }
     if let Some(first) = good.first() {
         let detail = format!("large blocks towards another node use {first}");
@@ -70,7 +77,11 @@ fn run(container: &Container<'_>) -> Outcome {
     if let Some(first) = between.first() {
         let detail = format!("KV towards another node has no RDMA lane: {first}");
         return Ok(vec![
-            container.broken(detail).with(evidence(&between)).fix(fix),
+            container
+                .broken(detail)
+                .with(evidence(&between))
+                .fix(fix)
+                .headline("KV towards another node has no RDMA lane"),
         ]);
     }
     let within = slow(Scope::IntraNode);

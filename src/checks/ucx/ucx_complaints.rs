@@ -35,6 +35,11 @@ fn run(container: &Container<'_>) -> Outcome {
     match logs.ucx.get() {
         Ok(log) => {
             drafts.extend(complaints(container, log));
+            if drafts.is_empty()
+                && let Some(unknown) = unknown(log)
+            {
+                drafts.push(unknown);
+            }
             if drafts.is_empty() {
                 let detail = format!("{} of UCX without a complaint", counted(log.lines, "line"));
                 let seen = [log.evidence([detail.as_str()])];
@@ -48,6 +53,33 @@ fn run(container: &Container<'_>) -> Outcome {
         Err(_) => {}
     }
     Ok(drafts)
+}
+
+/// Errors and warnings that are none of the faults known here: a log with them is no clean one.
+fn unknown(log: &Seen<UcxLog>) -> Option<Draft> {
+    let (errors, warnings) = (log.errors.total(), log.warnings.total());
+    let hints = u64::try_from(log.gpu_direct.len()).unwrap_or(u64::MAX);
+    let first = log.errors.messages().iter().chain(log.warnings.messages());
+    let lines: Vec<&str> = first.map(|message| message.first.as_str()).collect();
+    let mut parts = Vec::new();
+    for (n, what) in [
+        (errors, "error"),
+        (warnings, "warning"),
+        (hints, "line about GPUDirect that is missing"),
+    ] {
+        if n > 0 {
+            parts.push(counted(n, what));
+        }
+    }
+    if parts.is_empty() {
+        return None;
+    }
+    let detail = format!(
+        "the log of UCX holds {}, none of which is a fault known here, which proves nothing",
+        parts.join(" and ")
+    );
+    let skip = Skip::new(SkipReason::Unparsable, detail);
+    Some(Draft::skipped(skip).with([log.evidence(lines)]))
 }
 
 fn complaints(container: &Container<'_>, log: &Seen<UcxLog>) -> Vec<Draft> {
@@ -209,6 +241,23 @@ mod tests {
         }
         let text = "ERROR no usable transports/devices (asked rc on all devices)";
         assert_eq!(with("agg", text), Ok(Status::Warn));
+    }
+
+    #[test]
+    fn an_error_that_is_not_known_is_no_clean_log() {
+        let refused =
+            "ERROR ibv_reg_mr(address=0x7f, length=65536) failed: Operation not permitted";
+        for line in [
+            refused,
+            "WARN  something new happened",
+            "ERROR Failed to run test: No such device",
+            "DIAG  IB Async event on mlx5_0: port error on port 1",
+        ] {
+            let text =
+                format!("{HEAD}INFO  Version 1.21.0 (loaded from /x/libucs.so.0)\n{HEAD}{line}\n");
+            let status = verdict(run, "decode", &[(&ask::UCX_LOG, text.as_str())]);
+            assert_eq!(status, Ok(Status::Skipped), "{line}");
+        }
     }
 
     #[test]
