@@ -177,7 +177,7 @@ pub(super) fn verdict(
 /// Words that go on a sentence: the first one small, unless it is an abbreviation or a name.
 fn within_a_sentence(words: &str) -> String {
     /// Names that look like other words.
-    const NAMES: &[&str] = &["Dynamo", "Kubernetes", "Mooncake", "Linux", "Python"];
+    const NAMES: &[&str] = &["Dynamo", "Kubernetes", "Mooncake", "Linux", "Python", "Xid"];
     let first = words.split_whitespace().next().unwrap_or_default();
     let mut letters = first.chars();
     let Some(begin) = letters.next() else {
@@ -398,6 +398,7 @@ mod tests {
             ("InfiniBand ports", "InfiniBand ports"),
             ("GPUs of one node", "GPUs of one node"),
             ("Mooncake is here", "Mooncake is here"),
+            ("Xid 79 of a GPU", "Xid 79 of a GPU"),
             ("mlx5_0 is down", "mlx5_0 is down"),
             ("", ""),
         ] {
