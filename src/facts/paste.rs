@@ -11,6 +11,7 @@ use super::{
     show_gids, transcript, ucx_info, ucx_log,
 };
 use crate::ask::{self, Ask};
+use std::collections::BTreeMap;
 
 /// Says what is wrong with a text as the answer to this ask. A tool that says that it could not run has answered.
 pub fn refuse(ask: &Ask, text: &str) -> Option<String> {
@@ -58,12 +59,25 @@ fn masked(line: &str) -> String {
 pub fn environment(text: &str) -> Result<String, String> {
     let plain = text.replace('\0', "\n");
     let mut out = String::new();
+    let mut values: BTreeMap<&str, String> = BTreeMap::new();
     for line in transcript::lines(&plain) {
         for line in one_each(&line) {
             let (known, name) = setting(line);
             if !known && let Some(name) = name {
                 return Err(format!(
                     "holds a line that names {name} and is not understood: paste what `env` prints, one NAME=value per line"
+                ));
+            }
+            if let Some((name, value)) = transcript::assignment(line.trim())
+                && let Some(variable) = crate::catalogue::find(name.trim())
+                && *values
+                    .entry(variable.name)
+                    .or_insert_with(|| value.to_string())
+                    != *value
+            {
+                return Err(format!(
+                    "holds {} twice, with different values: paste the environment of one process",
+                    variable.name
                 ));
             }
             out.push_str(line);

@@ -300,7 +300,10 @@ fn environment(text: &str) -> Environment {
         if let Some((name, value)) = transcript::assignment(&line)
             && catalogue::find(name).is_some()
         {
-            variables.insert(name.to_owned(), value.into_owned());
+            // Of two of one name `getenv` takes the first.
+            variables
+                .entry(name.to_owned())
+                .or_insert_with(|| value.into_owned());
         }
     }
     Environment {
