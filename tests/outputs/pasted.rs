@@ -439,6 +439,31 @@ fn an_output_that_lists_nothing_does_not_always_say_that_there_is_none() {
 }
 
 #[test]
+fn two_places_in_one_paste_prove_nothing() {
+    let at = |rate: &str| {
+        ca("mlx5_0", "Active", "LinkUp", "InfiniBand", 1)
+            .replace("Rate: 400", &format!("Rate: {rate}"))
+    };
+    let topo = |path: &str| format!("\tGPU0\tGPU1\nGPU0\t X \t{path}\nGPU1\t{path}\t X \n");
+    for (name, text) in [
+        ("ulimit", "unlimited\n8192\n".to_owned()),
+        ("ibstat", at("400") + &at("200")),
+        ("topo", topo("NV18") + &topo("SYS")),
+    ] {
+        assert_eq!(verdicts(&[(name, &text)]), Vec::<String>::new(), "{name}");
+        let refused = paste::refuse(ask::for_paste(name).unwrap(), &text).unwrap();
+        assert!(refused.contains("two places"), "{name}: {refused}");
+    }
+    for (name, text) in [
+        ("ulimit", "unlimited\nunlimited\n".to_owned()),
+        ("ibstat", at("400") + &at("400")),
+        ("topo", topo("NV18") + &topo("NV18")),
+    ] {
+        assert!(!verdicts(&[(name, &text)]).is_empty(), "{name}");
+    }
+}
+
+#[test]
 fn a_bad_port_is_named_though_another_is_not_known() {
     let row =
         |device: &str, gid: &str, v4: &str| format!("{device}\t1\t3\t{gid}\t{v4}\tv2\teth0\n");
