@@ -4,8 +4,8 @@
 //! `CAP_IPC_LOCK` in the initial user namespace.
 //! <https://github.com/torvalds/linux/blob/v6.12/drivers/infiniband/core/umem.c>
 
-use super::Unparsable;
 use super::transcript;
+use super::{Unparsable, Why};
 
 /// A resource limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,14 +27,30 @@ pub struct Memlock {
 
 /// Reads whatever of `/proc/<pid>/limits`, `ulimit -a` or `ulimit -l` was pasted.
 pub fn parse(text: &str) -> Result<Memlock, Unparsable> {
-    parse_proc_limits(text)
-        .or_else(|_| parse_ulimit(text))
-        .map_err(|_| Unparsable::new("ulimit -l", text))
+    let two = |error: &Unparsable| matches!(error.why, Why::TwoPlaces { .. });
+    match parse_proc_limits(text) {
+        Err(error) if !two(&error) => parse_ulimit(text),
+        read => read,
+    }
+}
+
+/// The one limit of a text, which may show it more than once.
+fn one(
+    tool: &'static str,
+    text: &str,
+    mut all: impl Iterator<Item = Memlock>,
+) -> Result<Memlock, Unparsable> {
+    let first = all.next().ok_or_else(|| Unparsable::new(tool, text))?;
+    if all.any(|other| other != first) {
+        let what = "two different limits of locked memory";
+        return Err(Unparsable::two_places(tool, what));
+    }
+    Ok(first)
 }
 
 /// `/proc/<pid>/limits`: soft and hard limit in bytes.
 pub fn parse_proc_limits(text: &str) -> Result<Memlock, Unparsable> {
-    let limits = transcript::lines(text).find_map(|line| {
+    let limits = transcript::lines(text).filter_map(|line| {
         let mut words = line
             .trim()
             .strip_prefix("Max locked memory")?
@@ -46,13 +62,13 @@ pub fn parse_proc_limits(text: &str) -> Result<Memlock, Unparsable> {
             hard: Some(hard),
         })
     });
-    limits.ok_or_else(|| Unparsable::new("/proc/self/limits", text))
+    one("/proc/self/limits", text, limits)
 }
 
 /// `ulimit -l` (one number in KiB, or `unlimited`) and the memory line of `ulimit -a` in any shell:
 /// `max locked memory (kbytes, -l) 64`, `locked memory (kbytes) 64`, `-l: locked-in-memory size (kbytes) 64`.
 pub fn parse_ulimit(text: &str) -> Result<Memlock, Unparsable> {
-    let mut alone = None;
+    let (mut named, mut alone) = (Vec::new(), Vec::new());
     for line in transcript::lines(text) {
         let line = line.trim();
         if line.is_empty() || transcript::prompt(line).is_some() {
@@ -67,13 +83,13 @@ pub fn parse_ulimit(text: &str) -> Result<Memlock, Unparsable> {
             hard: None,
         };
         if line.contains("locked") && line.contains("mem") || line.contains("lockedmem") {
-            return Ok(memlock);
-        }
-        if value == line {
-            alone = alone.or(Some(memlock));
+            named.push(memlock);
+        } else if value == line {
+            alone.push(memlock);
         }
     }
-    alone.ok_or_else(|| Unparsable::new("ulimit -l", text))
+    let shown = if named.is_empty() { alone } else { named };
+    one("ulimit -l", text, shown.into_iter())
 }
 
 fn limit(word: &str, unit_bytes: u64) -> Option<Limit> {
@@ -190,6 +206,32 @@ max memory size         (kbytes, -m) unlimited\n",
         }
         for text in ["", "max memory size (kbytes, -m) unlimited\n", "many\n"] {
             assert!(parse(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn two_places_in_one_text_are_refused() {
+        let proc = |soft: &str| format!("Max locked memory  {soft}  unlimited  bytes\n");
+        for (text, is_one) in [
+            ("unlimited\n8192\n".to_owned(), false),
+            ("8192\n8192\n".to_owned(), true),
+            (
+                "max locked memory (kbytes, -l) 64\nmax locked memory (kbytes, -l) unlimited\n"
+                    .to_owned(),
+                false,
+            ),
+            (proc("65536") + &proc("unlimited"), false),
+            (proc("65536") + &proc("65536"), true),
+        ] {
+            match parse(&text) {
+                Ok(_) => assert!(is_one, "{text:?}"),
+                Err(error) => {
+                    assert!(
+                        !is_one && error.to_string().contains("two places"),
+                        "{error}"
+                    );
+                }
+            }
         }
     }
 

@@ -9,6 +9,10 @@ use super::tally::Tally;
 use super::transcript::{self, excerpt};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// What PyTorch says when a collective did not end in time.
+/// <https://github.com/pytorch/pytorch/blob/v2.6.0/torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp>
+const WATCHDOG: &str = "Watchdog caught collective operation timeout";
+
 /// Distinct values kept at most in one list.
 const DISTINCT: usize = 1024;
 
@@ -51,6 +55,10 @@ pub struct NcclLog {
     pub faults: BTreeSet<Fault>,
     /// All `NCCL WARN` lines.
     pub warnings: Tally,
+    /// Those that are no known fault, and collectives that the watchdog of PyTorch gave up.
+    pub unknown: Tally,
+    /// `NCCL_IB_DISABLE` is set and not 0: NCCL does not look for RDMA devices.
+    pub is_ib_disabled: bool,
 }
 
 /// A network transport.
@@ -187,13 +195,17 @@ pub fn parse(text: &str) -> NcclLog {
         if let Some((_, message)) = line.split_once("NCCL WARN ") {
             log.lines += 1;
             log.warnings.add(message);
-            warning(&mut log, message.trim());
+            if !warning(&mut log, message.trim()) {
+                log.unknown.add(message);
+            }
         } else if let Some((_, message)) = line.split_once("NCCL INFO ") {
             log.lines += 1;
             info(&mut log, message.trim());
         } else if let Some(version) = line.trim().strip_prefix("NCCL version ") {
             log.lines += 1;
             keep(&mut log.versions, excerpt(version));
+        } else if let Some(at) = line.find(WATCHDOG) {
+            log.unknown.add(&line[at..]);
         }
     }
     log
@@ -235,6 +247,8 @@ fn info(log: &mut NcclLog, message: &str) {
         keep(&mut log.faults, Fault::PluginFailed(excerpt(rest)));
     } else if let Some(version) = message.strip_prefix("NCCL version ") {
         keep(&mut log.versions, excerpt(version));
+    } else if let Some(value) = message.strip_prefix("NCCL_IB_DISABLE set by environment to ") {
+        log.is_ib_disabled |= transcript::integer(value).is_some_and(|value| value != 0);
     } else {
         communicator(log, message);
     }
@@ -343,26 +357,31 @@ fn gpu_direct(message: &str) -> Option<GpuDirect> {
     })
 }
 
-fn warning(log: &mut NcclLog, message: &str) {
+/// True for a known fault.
+fn warning(log: &mut NcclLog, message: &str) -> bool {
     if message.contains("failed to extend /dev/shm")
         || message.contains("Error while creating shared memory segment /dev/shm")
     {
         keep(&mut log.faults, Fault::SharedMemoryTooSmall);
+        return true;
     }
-    completion(log, message);
+    completion(log, message)
 }
 
 /// `Got completion from peer .. status=IBV_WC_RETRY_EXC_ERR(12)`; before 2.24 `.. with status=12`.
-fn completion(log: &mut NcclLog, message: &str) {
-    if let Some((_, tail)) = message.split_once("Got completion from peer") {
-        let status = tail
-            .split_once("status=")
-            .and_then(|(_, status)| status.split(['(', ' ', ',']).next());
-        keep(
-            &mut log.faults,
-            Fault::Completion(excerpt(status.unwrap_or_default())),
-        );
-    }
+/// True where it is one.
+fn completion(log: &mut NcclLog, message: &str) -> bool {
+    let Some((_, tail)) = message.split_once("Got completion from peer") else {
+        return false;
+    };
+    let status = tail
+        .split_once("status=")
+        .and_then(|(_, status)| status.split(['(', ' ', ',']).next());
+    keep(
+        &mut log.faults,
+        Fault::Completion(excerpt(status.unwrap_or_default())),
+    );
+    true
 }
 
 #[cfg(test)]

@@ -41,8 +41,10 @@ pub struct Matrix {
     pub has_legend: bool,
     /// Rows whose cells could not be trusted and were dropped, by their name.
     pub damaged_rows: Vec<String>,
-    /// Lines that were not understood, and rows of a second matrix in the same text: one host is read.
+    /// Lines that were not understood, and rows of a second, same matrix in the text.
     pub unread_lines: u32,
+    /// A row that a second matrix of the text shows otherwise: they are of two hosts.
+    differing_row: Option<String>,
 }
 
 /// One GPU row.
@@ -193,9 +195,13 @@ pub fn parse(text: &str) -> Result<Topology, Unparsable> {
     if let Some(rocm) = rocm(text) {
         return Ok(Topology::Rocm(rocm));
     }
-    rows::matrix(text)
-        .map(Topology::Nvidia)
-        .ok_or_else(|| Unparsable::new("nvidia-smi topo -m", text))
+    let tool = "nvidia-smi topo -m";
+    let matrix = rows::matrix(text).ok_or_else(|| Unparsable::new(tool, text))?;
+    if let Some(row) = &matrix.differing_row {
+        let what = format!("two matrices, in which the row {row} is not the same");
+        return Err(Unparsable::two_places(tool, &what));
+    }
+    Ok(Topology::Nvidia(matrix))
 }
 
 /// `rocm-smi --showtopo` has rows of the same names with other words; the link type table is the one that is read.
@@ -367,10 +373,17 @@ NIC Legend:
     }
 
     #[test]
-    fn a_second_host_in_the_text_is_not_mixed_in() {
-        let matrix = matrix(&format!("{PLAIN}{}", PLAIN.replace("NV18", "SYS")));
-        assert_eq!(matrix.gpus[0].to_gpus, [None, Some(Path::NvLink(18))]);
-        assert_eq!(matrix.unread_lines, 5);
+    fn a_second_host_in_the_text_is_refused() {
+        let twice = matrix(&format!("{PLAIN}{PLAIN}"));
+        assert_eq!(twice.gpus[0].to_gpus, [None, Some(Path::NvLink(18))]);
+        assert_eq!(twice.unread_lines, 5);
+        for other in [
+            PLAIN.replace("NV18", "SYS"),
+            "\tGPU0\tGPU1\nGPU0\t X \tNV18\nGPU1\tNV18\t X \n".to_owned(),
+        ] {
+            let error = parse(&format!("{PLAIN}{other}")).unwrap_err();
+            assert!(error.to_string().contains("two places"), "{error}");
+        }
     }
 
     #[test]

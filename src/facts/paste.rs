@@ -20,6 +20,9 @@ pub fn refuse(ask: &Ask, text: &str) -> Option<String> {
     match &unparsable.why {
         Why::Failed { .. } => None,
         Why::Empty => Some(format!("is empty: there is no {name} in it")),
+        Why::TwoPlaces { what } => Some(format!(
+            "holds two places in one paste: {what}; hand in the {name} of one place"
+        )),
         // Its reader refuses what ends within a device, so that none behind the cut counts as absent.
         Why::Foreign { .. } if ask.id == ask::IBV_DEVINFO.id && text.contains("ca_id:") => Some(
             format!("is a part of {name} that ends within a device: paste all of it"),

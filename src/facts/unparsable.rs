@@ -29,6 +29,12 @@ pub enum Why {
         /// The line that said so, sanitised.
         words: String,
     },
+    /// Outputs of two places in one text, which contradict each other.
+    #[error("two places in one paste: {what}")]
+    TwoPlaces {
+        /// What is there twice, sanitised.
+        what: String,
+    },
     /// Something else altogether.
     #[error("not recognised: `{seen}`")]
     Foreign {
@@ -52,13 +58,21 @@ impl Unparsable {
         };
         Self { tool, why }
     }
+
+    /// A text that holds two outputs of `tool` which contradict each other in `what`: neither is the right one.
+    pub fn two_places(tool: &'static str, what: &str) -> Self {
+        let why = Why::TwoPlaces {
+            what: sanitise::line(what, 120),
+        };
+        Self { tool, why }
+    }
 }
 
 impl From<Unparsable> for Skip {
     fn from(unparsable: Unparsable) -> Self {
         let reason = match unparsable.why {
             Why::Failed { reason, .. } => reason,
-            Why::Empty | Why::Foreign { .. } => SkipReason::Unparsable,
+            Why::Empty | Why::Foreign { .. } | Why::TwoPlaces { .. } => SkipReason::Unparsable,
         };
         Self::new(reason, unparsable.to_string())
     }

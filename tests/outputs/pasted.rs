@@ -406,6 +406,64 @@ fn what_tools_say_of_themselves_is_a_finding() {
 }
 
 #[test]
+fn an_output_that_lists_nothing_does_not_always_say_that_there_is_none() {
+    let unopened = "Failed to open device\nFailed to open device\n";
+    let other = "ibpanic: [1140] main: 'mlx5_0' IB device can't be found: Success\n";
+    let here = ca("rxe0", "Active", "LinkUp", "Ethernet", 0);
+    for (pasted, expected) in [
+        // The devices are there, and the rights are not.
+        (vec![("ibv_devinfo", unopened)], vec!["fail ibv-devinfo"]),
+        (
+            vec![("ibv_devinfo", unopened), ("ibstat", other)],
+            vec!["fail ibv-devinfo"],
+        ),
+        // `ibstat mlx5_0` speaks of that one.
+        (vec![("ibstat", other)], vec![]),
+        (
+            vec![("ibstat", other), ("ibv_devinfo", "No IB devices found\n")],
+            vec!["fail ib-devices"],
+        ),
+        (
+            vec![("ibv_devinfo", unopened), ("ibstat", &here)],
+            vec!["fail ibv-devinfo", "warn software-rdma"],
+        ),
+    ] {
+        let mut said = verdicts(&pasted);
+        said.retain(|said| !said.starts_with("ok "));
+        assert_eq!(said, expected, "{pasted:?}");
+    }
+    let denied = findings(&[("ibv_devinfo", unopened)]);
+    let list = denied.iter().find(|f| f.id == "RDMA001").unwrap();
+    assert_eq!(list.status, Status::Skipped);
+    assert!(list.detail.contains("could open none"), "{}", list.detail);
+}
+
+#[test]
+fn two_places_in_one_paste_prove_nothing() {
+    let at = |rate: &str| {
+        ca("mlx5_0", "Active", "LinkUp", "InfiniBand", 1)
+            .replace("Rate: 400", &format!("Rate: {rate}"))
+    };
+    let topo = |path: &str| format!("\tGPU0\tGPU1\nGPU0\t X \t{path}\nGPU1\t{path}\t X \n");
+    for (name, text) in [
+        ("ulimit", "unlimited\n8192\n".to_owned()),
+        ("ibstat", at("400") + &at("200")),
+        ("topo", topo("NV18") + &topo("SYS")),
+    ] {
+        assert_eq!(verdicts(&[(name, &text)]), Vec::<String>::new(), "{name}");
+        let refused = paste::refuse(ask::for_paste(name).unwrap(), &text).unwrap();
+        assert!(refused.contains("two places"), "{name}: {refused}");
+    }
+    for (name, text) in [
+        ("ulimit", "unlimited\nunlimited\n".to_owned()),
+        ("ibstat", at("400") + &at("400")),
+        ("topo", topo("NV18") + &topo("NV18")),
+    ] {
+        assert!(!verdicts(&[(name, &text)]).is_empty(), "{name}");
+    }
+}
+
+#[test]
 fn a_bad_port_is_named_though_another_is_not_known() {
     let row =
         |device: &str, gid: &str, v4: &str| format!("{device}\t1\t3\t{gid}\t{v4}\tv2\teth0\n");

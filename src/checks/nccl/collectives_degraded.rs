@@ -2,6 +2,7 @@ use crate::check;
 use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
 use crate::checks::shm;
+use crate::checks::words::counted;
 use crate::facts::nccl_log::{Fault, Network, Via};
 use crate::observed::Skip;
 use crate::report::SkipReason;
@@ -68,6 +69,12 @@ fn run(container: &Container<'_>) -> Outcome {
             Draft::fail("the network that was chosen for several nodes is sockets"),
             "Using network Socket",
             "give the container its RDMA devices; NCCL_IB_DISABLE, NCCL_NET and NCCL_IB_HCA must not exclude them",
+        );
+    } else if log.is_ib_disabled && log.networks.contains(&Network::Socket) {
+        add(
+            Draft::warn("NCCL_IB_DISABLE keeps NCCL off RDMA, and the network that was chosen is sockets"),
+            "Using network Socket",
+            "remove NCCL_IB_DISABLE, if ranks are on several nodes",
         );
     } else if log.has_no_rdma_device && !log.networks.contains(&Network::Libfabric) {
         add(
@@ -139,6 +146,15 @@ fn run(container: &Container<'_>) -> Outcome {
     if !drafts.is_empty() {
         return Ok(drafts);
     }
+    if let Some(first) = log.unknown.messages().first() {
+        let lines = usize::try_from(log.unknown.total()).unwrap_or(usize::MAX);
+        let detail = format!(
+            "the log holds {} of trouble, and none is one of the faults that are known here, so nothing is said; look at: {}",
+            counted(lines, "line"),
+            first.first
+        );
+        return Err(Skip::new(SkipReason::NotFound, detail));
+    }
     if !log.shows_transport() {
         let detail = "the log ends before the channels, so it does not show what carries them";
         return Err(Skip::new(SkipReason::NotFound, detail));
@@ -156,6 +172,41 @@ mod tests {
     use crate::ask;
     use crate::checks::testing::{NOTHING, verdict};
     use crate::report::Status;
+
+    #[test]
+    fn a_log_with_unknown_trouble_is_never_ok() {
+        let channel = "n:1:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[0] [send] via NET/IB/0/GDRDMA\n";
+        let nvlink = "n:1:1 [0] NCCL INFO Using network Socket\n\
+                      n:1:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM\n";
+        let set = |value: &str| {
+            format!("n:1:1 [0] NCCL INFO NCCL_IB_DISABLE set by environment to {value}.\n{nvlink}")
+        };
+        for (text, status) in [
+            (channel.to_owned(), Some(Status::Ok)),
+            (
+                format!("{channel}n:1:1 [0] transport/net.cc:1 NCCL WARN something new\n"),
+                None,
+            ),
+            (
+                format!(
+                    "{channel}[rank0]:[E ProcessGroupNCCL.cpp:616] [Rank 0] Watchdog caught collective \
+                     operation timeout: WorkNCCL(SeqNum=5) ran for 600000 milliseconds\n"
+                ),
+                None,
+            ),
+            (set("1"), Some(Status::Warn)),
+            (set("0"), Some(Status::Ok)),
+        ] {
+            let said = verdict(run, "decode", &[(&ask::NCCL_LOG, text.as_str())]);
+            match status {
+                Some(status) => assert_eq!(said, Ok(status), "{text}"),
+                None => {
+                    let skip = said.unwrap_err();
+                    assert!(skip.detail.contains("known here"), "{}", skip.detail);
+                }
+            }
+        }
+    }
 
     #[test]
     fn channels_show_what_carries_and_the_chosen_network_does_not() {

@@ -83,7 +83,8 @@ fn unopened(container: &Container<'_>) -> Outcome {
         counted(verbs.unopened as usize, "RDMA device")
     );
     let seen = [verbs.evidence(["Failed to open device"])];
-    let fix = "request the RDMA resource in this worker's container, so that its device cgroup allows the nodes";
+    let fix = "request the RDMA resource in this worker's container, so that its device cgroup allows the nodes; \
+               a user other than root must also have the right to read and write /dev/infiniband/uverbs*";
     let draft = if verbs.devices.is_empty() {
         container.broken(detail)
     } else {

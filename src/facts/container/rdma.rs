@@ -314,14 +314,17 @@ impl Sources {
     /// The devices of the first tool that lists some, or says that there are none.
     fn by_tools(&self) -> Observed<Seen<Vec<Device>>> {
         let shown = |hcas: &Seen<Hcas>| {
+            if let Some(skip) = no_list(hcas) {
+                return Err(skip);
+            }
             let devices = hcas.devices.iter().cloned().map(Device::of).collect();
-            Seen::new(hcas.ask, devices)
+            Ok(Seen::new(hcas.ask, devices))
         };
         if let Some(hcas) = self.known().find(|h| !h.devices.is_empty()) {
-            return Observed::Known(shown(hcas));
+            return observed(shown(hcas));
         }
         let tools = self.tools.iter();
-        first(tools.map(|t| observed(t.get().map(shown))).collect())
+        first(tools.map(|t| observed(t.get().and_then(shown))).collect())
     }
 
     /// Devices of which only names, addresses or interfaces were pasted.
@@ -380,6 +383,7 @@ impl Sources {
         };
         let lists: Vec<(&'static Ask, BTreeSet<String>)> = self
             .known()
+            .filter(|hcas| no_list(hcas).is_none())
             .map(|hcas| (hcas.ask, names(&hcas.devices)))
             .collect();
         let by_the_way = self.named.iter().map(|(ask, hcas)| (*ask, names(hcas)));
@@ -405,6 +409,27 @@ impl Sources {
         }
         conflicts
     }
+}
+
+/// Why an output without a device does not say that there is none: what the tool found it could not open, or it only
+/// complained, as `ibstat mlx5_0` does where that one device is not there.
+fn no_list(hcas: &Seen<Hcas>) -> Option<Skip> {
+    if !hcas.devices.is_empty() || hcas.absence.is_some() {
+        return None;
+    }
+    let tool = hcas.ask.shown_as;
+    if hcas.unopened > 0 {
+        let detail = format!(
+            "{tool} found RDMA devices ({}) and could open none, so it does not say which there are",
+            hcas.unopened
+        );
+        return Some(Skip::new(SkipReason::Denied, detail));
+    }
+    let said = hcas.complaints.first()?;
+    let detail = format!(
+        "{tool} lists no device and says `{said}`, which is no statement about other devices"
+    );
+    Some(Skip::new(SkipReason::Unparsable, detail))
 }
 
 /// Devices of a GID table. RoCE v2, or a network interface, is on Ethernet only; InfiniBand shows neither.
@@ -658,6 +683,10 @@ fn gids(snapshot: &Snapshot) -> Observed<Seen<BTreeMap<PortKey, Vec<Gid>>>> {
     let by_verbs = || {
         let hcas = tool(snapshot, &ask::IBV_DEVINFO, ibv_devinfo::parse);
         let hcas = hcas.get()?;
+        // A device that could not be opened has addresses all the same.
+        if let Some(skip) = no_list(hcas) {
+            return Err(skip);
+        }
         let mut tables = BTreeMap::new();
         for hca in &hcas.devices {
             for port in &hca.ports {

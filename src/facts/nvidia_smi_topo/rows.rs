@@ -25,6 +25,7 @@ pub(super) fn matrix(text: &str) -> Option<Matrix> {
     let mut matrix = Matrix {
         has_legend: lines.has_legend,
         unread_lines: lines.unread,
+        differing_row: lines.differing.as_deref().map(excerpt),
         ..Matrix::default()
     };
     let is_gpu: Vec<bool> = columns
@@ -196,6 +197,8 @@ struct Lines {
     /// By column; `None` for an entry that is no device name.
     legend: BTreeMap<String, Option<String>>,
     unread: u32,
+    /// Name of a row that came again with other cells.
+    differing: Option<String>,
 }
 
 /// What the line before was, so that a wrapped line can be joined to it.
@@ -232,8 +235,11 @@ impl Lines {
             return Last::Nothing;
         }
         if let Some((name, text)) = row(line) {
-            let repeated = self.rows.iter().any(|row| row.name == name);
-            if repeated || self.rows.len() >= SIDE {
+            let before = self.rows.iter().find(|row| row.name == name);
+            if before.is_some_and(|row| Cell::read_all(&row.text).0 != Cell::read_all(text).0) {
+                self.differing.get_or_insert_with(|| name.to_owned());
+            }
+            if before.is_some() || self.rows.len() >= SIDE {
                 self.unread += 1;
                 return Last::Nothing;
             }
