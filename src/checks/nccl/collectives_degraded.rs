@@ -72,7 +72,9 @@ fn run(container: &Container<'_>) -> Outcome {
         );
     } else if log.is_ib_disabled && log.networks.contains(&Network::Socket) {
         add(
-            Draft::warn("NCCL_IB_DISABLE keeps NCCL off RDMA, and the network that was chosen is sockets"),
+            Draft::warn(
+                "NCCL_IB_DISABLE keeps NCCL off RDMA, and the network that was chosen is sockets",
+            ),
             "Using network Socket",
             "remove NCCL_IB_DISABLE, if ranks are on several nodes",
         );
@@ -175,7 +177,8 @@ mod tests {
 
     #[test]
     fn a_log_with_unknown_trouble_is_never_ok() {
-        let channel = "n:1:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[0] [send] via NET/IB/0/GDRDMA\n";
+        let channel =
+            "n:1:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[0] [send] via NET/IB/0/GDRDMA\n";
         let nvlink = "n:1:1 [0] NCCL INFO Using network Socket\n\
                       n:1:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM\n";
         let set = |value: &str| {
