@@ -8,6 +8,8 @@
 //! - memory: a thousand machines of eight GPUs with a recording (`--save`) stay below 64 MB, all that is resident counted;
 //! - requests: `check` lists the pods once (a page holds 250), and one container costs one exec.
 //!
+//! Printed: the processor time of one probe in each shell that is here, the tools that it starts included.
+//!
 //! Times are measured without a shell behind each exec: it is the client that is measured, and 8 shells on a machine of 2
 //! cores wait for each other. Each is the best of three, since others use the machine too. With `--profile dev` everything
 //! is printed and nothing but the requests is checked.
@@ -59,6 +61,16 @@ async fn main() {
         && role == "serve"
     {
         return serve(pods.parse().unwrap(), kind).await;
+    }
+    for shell in [&["dash"][..], &["busybox", "sh"], &["bash"]] {
+        const TIMES: usize = 20;
+        let before = children_ticks();
+        let printed = probe_in(shell, TIMES);
+        let each = (children_ticks() - before) as f64 * 10.0 / TIMES as f64;
+        match printed.len() {
+            0 => println!("the probe in {shell:?}: there is no such shell here"),
+            n => println!("the probe in {shell:?}: {each:.0} ms of processor time, {n} bytes"),
+        }
     }
     let one = best(3, async || measure(20, 8, "reply").await).await;
     promise(one < 4.0, &format!("20 pods take {one:.1} round trips"));
@@ -229,22 +241,46 @@ fn run(workers: usize, parallel: usize, command: &str, one: Duration) -> Run {
     }
 }
 
-/// What the probe prints on a machine of eight GPUs.
-fn answers() -> Vec<u8> {
+const NONCE: &str = "0123456789abcdef0123456789abcdef";
+
+/// Runs the probe in this shell on the file tree of a machine of eight GPUs, so many times; what it printed last.
+fn probe_in(shell: &[&str], times: usize) -> String {
     let root = machine("hgx-h100");
-    let nonce = "0123456789abcdef0123456789abcdef";
     let options = script::Options {
         variables: &catalogue::all().map(|v| v.name).collect::<Vec<_>>(),
-        nonce,
+        nonce: NONCE,
         deadline: Duration::from_secs(30),
         root: root.path().to_str().unwrap(),
     };
     let script = script::Script::new(ask::ALL, &options).unwrap();
-    let mut shell = Command::new("sh");
-    shell.arg("-s");
-    let run = local::run(shell, &script.text, Duration::from_secs(60));
-    String::from_utf8_lossy(&run.stdout)
-        .replace(nonce, "@NONCE@")
+    let mut printed = Vec::new();
+    for _ in 0..times {
+        let mut command = Command::new(shell[0]);
+        command.args(&shell[1..]).arg("-s");
+        printed = local::run(command, &script.text, Duration::from_secs(60)).stdout;
+    }
+    String::from_utf8_lossy(&printed).into_owned()
+}
+
+/// Processor time of ended children, the tools that the probe starts among them: hundredths of a second, `proc(5)`.
+fn children_ticks() -> u64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+    let fields: Vec<&str> = stat
+        .rsplit(')')
+        .next()
+        .unwrap()
+        .split_whitespace()
+        .collect();
+    fields[13..15]
+        .iter()
+        .map(|f| f.parse::<u64>().unwrap())
+        .sum()
+}
+
+/// What the probe prints on a machine of eight GPUs.
+fn answers() -> Vec<u8> {
+    probe_in(&["sh"], 1)
+        .replace(NONCE, "@NONCE@")
         // No two machines are the same.
         .replace(":c203:00ab:", ":c203:@VARY@:")
         .replace("GPU-00000000-", "GPU-0000@VARY@-")
