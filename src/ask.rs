@@ -100,6 +100,9 @@ pub enum Needs {
     Nothing,
     /// A device in `/sys/class/infiniband`: the tools of RDMA make the kernel load its RDMA core, and we change nothing.
     RdmaDevice,
+    /// A device in `/sys/class/infiniband`, and none of these files (a glob) can be read, which answer the same without
+    /// starting a program.
+    RdmaDeviceWithout(&'static str),
     /// The named program is not there, so that the kernel's own files must answer.
     NoProgram(&'static str),
     /// The processes were searched for the worker.
@@ -136,7 +139,7 @@ macro_rules! asks {
 }
 
 use Kind::{Entries, Fields, File, Framed, Function, Lines, Nodes, Tool};
-use Needs::{NoProgram, Nothing, RdmaDevice, Worker};
+use Needs::{NoProgram, Nothing, RdmaDevice, RdmaDeviceWithout, Worker};
 
 const RDMA_DEVICE: &[&str] = &["/sys/class/infiniband/*"];
 const RDMA_PORT: &[&str] = &["/sys/class/infiniband/*/ports/*"];
@@ -389,19 +392,20 @@ efa mana_ib ionic_rdma erdma rdma_rxe siw xpmem knem udmabuf" }, 8 * KB, Nothing
         "which interface has which address";
     /// RDMA links as iproute2 shows them.
     RDMA_LINK = "rdma-link", "rdma link show",
-        Tool { argv: &["rdma", "link", "show"], seconds: 3, filter: "" }, 32 * KB, RdmaDevice,
+        Tool { argv: &["rdma", "link", "show"], seconds: 3, filter: "" }, 32 * KB,
+        RdmaDeviceWithout("/sys/class/infiniband/*/device/net/*"),
         "ports with their network devices";
     /// Mode of RDMA and network namespaces.
     RDMA_SYSTEM = "rdma-system", "rdma system show",
-        Tool { argv: &["rdma", "system", "show"], seconds: 3, filter: "" }, KB, RdmaDevice,
-        "shared or exclusive RDMA devices";
+        Tool { argv: &["rdma", "system", "show"], seconds: 3, filter: "" }, KB,
+        RdmaDeviceWithout("/sys/module/ib_core/parameters/netns_mode"), "shared or exclusive RDMA devices";
     /// Devices as the verbs library opens them, with the active MTU.
     IBV_DEVINFO = "ibv-devinfo", "ibv_devinfo",
         Tool { argv: &["ibv_devinfo"], seconds: 5, filter: "" }, 64 * KB, RdmaDevice,
         "what the verbs library of this image can open, and the active MTU, which sysfs does not show";
-    /// Ports as infiniband-diags shows them.
-    IBSTAT = "ibstat", "ibstat", Tool { argv: &["ibstat"], seconds: 5, filter: "" }, 64 * KB, RdmaDevice,
-        "the same ports by another way, for those who know its form";
+    /// Ports as infiniband-diags shows them, which reads them from sysfs too.
+    IBSTAT = "ibstat", "ibstat", Tool { argv: &["ibstat"], seconds: 5, filter: "" }, 64 * KB,
+        RdmaDeviceWithout("/sys/class/infiniband/*/ports/*/state"), "the ports, where sysfs does not show them";
     /// Version and build options of the UCX on PATH.
     UCX_INFO_VERSION = "ucx-info-version", "ucx_info -v",
         Tool { argv: &["ucx_info", "-v"], seconds: 5, filter: "" }, 8 * KB, Nothing,
@@ -663,7 +667,8 @@ mod tests {
             if let Tool { argv, .. } = ask.kind
                 && matches!(argv[0], "ibv_devinfo" | "ibstat" | "rdma" | "fi_info")
             {
-                assert_eq!(ask.needs, RdmaDevice, "{}", ask.id);
+                let needs = matches!(ask.needs, RdmaDevice | RdmaDeviceWithout(_));
+                assert!(needs, "{}", ask.id);
             }
         }
     }

@@ -93,8 +93,6 @@ const STATES: &[State] = &[
             ("uid-map", &["4294967295"]),
             ("ibv-devinfo", &["state:\t\t\tPORT_ACTIVE (4)"]),
             ("rdma-link", &["link rxe0/1 state ACTIVE"]),
-            ("rdma-system", &["netns shared"]),
-            ("ibstat", &["State: Active"]),
             ("ip-addr", &["eth0    inet 10.77.0.1/24"]),
         ],
         lacks: &[],

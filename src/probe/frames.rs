@@ -9,6 +9,7 @@ use crate::observed::Skip;
 use crate::report::SkipReason;
 use crate::sanitise;
 use crate::snapshot::{Answer, CUT};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// More output than this is not read. The sum of what a script may print is far below it.
@@ -167,7 +168,10 @@ fn answer(ask: &Ask, frame: Option<&Frame>, lost: &Skip) -> Answer {
         "not-needed" => missing(
             SkipReason::NotApplicable,
             match ask.needs {
-                Needs::RdmaDevice => format!(
+                Needs::RdmaDeviceWithout(files) if about == "answered" => {
+                    format!("{} was not run: {files} answers it", ask.shown_as)
+                }
+                Needs::RdmaDevice | Needs::RdmaDeviceWithout(_) => format!(
                     "{} was not run: the kernel shows no RDMA device",
                     ask.shown_as
                 ),
@@ -192,6 +196,9 @@ fn whole(ask: &Ask, body: &[u8], cut: bool) -> Answer {
     let max = ask.max_bytes as usize;
     let cut = cut || body.len() > max;
     let mut text = String::from_utf8_lossy(&body[..body.len().min(max)]).into_owned();
+    if let Kind::Fields { .. } | Kind::Function { .. } = ask.kind {
+        text = rooted(&text);
+    }
     if let Kind::Tool { .. } = ask.kind
         && !cut
         && let Some(code) = crate::snapshot::exit_code(&text)
@@ -210,6 +217,18 @@ fn whole(ask: &Ask, body: &[u8], cut: bool) -> Answer {
         text.push_str(CUT);
     }
     Answer::Text(text)
+}
+
+/// `sys/name:value`, as grep prints what it read below the root, as `/sys/name: value`, which is how the shell prints it.
+fn rooted(text: &str) -> String {
+    text.split_inclusive('\n')
+        .map(|line| match line.split_once(':') {
+            Some((path, value)) if path.starts_with("sys/") => {
+                Cow::Owned(format!("/{path}: {value}"))
+            }
+            _ => Cow::Borrowed(line),
+        })
+        .collect()
 }
 
 fn missing(reason: SkipReason, detail: String) -> Answer {

@@ -21,8 +21,8 @@ set +e +u +f
 PATH="${PATH:-/usr/bin}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PATH="$PATH:/usr/local/nvidia/bin:/opt/amazon/efa/bin:/usr/local/ucx/bin:/opt/hpcx/ucx/bin:/opt/mellanox/iproute2/sbin"
 case $ROOT in /*) ROOT=$(cd -P "$ROOT" && pwd) || exit 0 ;; esac
-cd /
-tool_group= watchdog= ticks=0 ticked= secs=0 broken= site_dirs= workers= worker= worker_name= environ= variables=
+cd "${ROOT:-/}"
+tool_group= watchdog= ticks=0 ticked= secs=0 broken= site_dirs= workers= worker= worker_name= environ= variables= command_line=
 home=${HOME:-/root} virtual_env= ucx_config_dir= nccl_conf_file= nixl_plugin_dir=
 
 # --- Frames. An answer stands between two lines that begin with the nonce, which no file or tool can know. ---
@@ -54,16 +54,22 @@ values() {
     { while IFS= read -r v || [ -n "$v" ]; do put "${f#"$ROOT"}: $v"; done; } 2>/dev/null <"$f"
   done
 }
-# values of the named files in each directory: fields 'state rate' DIR...
+# The named files of each directory below the root: fields 'state rate' DIR...
 fields() {
   names=$1; shift
-  for d do
-    for n in $names; do
-      [ -f "$d/$n" ] || continue
-      # As `first`, in fewer steps: there are hundreds of these.
-      v=; IFS= read -r v <"$d/$n"
-      [ -z "$v" ] || put "${d#"$ROOT"}/$n: $v"
-    done
+  # Formats used again for each directory: joining hundreds of names one by one takes longer than reading the files.
+  files=$(for f in $names; do printf "%s/$f " "$@"; done)
+  first_lines $files
+}
+# First line of each of these files below the root that has one, by one grep where there are many: opening hundreds in the
+# shell takes much longer. Its "sys/name:value" is known by the slash that is not there.
+first_lines() {
+  if [ "$#" -gt 40 ] && has grep; then grep -Hsam 1 . "$@" 2>/dev/null </dev/null; return; fi
+  for f do
+    [ -f "$f" ] || continue
+    # As `first`, in fewer steps.
+    v=; IFS= read -r v <"$f"
+    [ -z "$v" ] || put "/$f: $v"
   done 2>/dev/null
 }
 entries() {
@@ -97,6 +103,8 @@ lines() { # id cap file expression
   grep -aE "$4" "$ROOT$3" 2>/dev/null </dev/null
   end ok
 }
+# Is the first of these files there and open to us?
+readable() { [ -r "$1" ]; }
 has() { command -v "$1" >/dev/null 2>&1; }
 if has head; then LIMIT='head -c '; else LIMIT='dd bs=1 count='; fi
 # User and password of a URL stay here. Of a list of URLs the hosts before the last password go with them.
@@ -207,7 +215,7 @@ watchdog=$!
 
 # --- Reads that need more than one line. ---
 # Where a directory link leads, into $v; no process is started for it.
-real() { v=; [ -d "$1" ] && cd -P "$1" 2>/dev/null && v=${PWD#"$ROOT"}; cd /; [ -n "$v" ]; }
+real() { v=; [ -d "$1" ] && cd -P "$1" 2>/dev/null && v=${PWD#"$ROOT"}; cd "${ROOT:-/}"; [ -n "$v" ]; }
 pci_of_rdma() {
   for d in "$ROOT"/sys/class/infiniband/*; do
     real "$d/device" || continue
@@ -216,29 +224,44 @@ pci_of_rdma() {
   done
 }
 pci_of_gpus() {
-  for g in "$ROOT"/proc/driver/nvidia/gpus/*; do
-    d=/sys/bus/pci/devices/${g##*/}
-    ! real "$ROOT$d" || put "$d: $v"
-    fields 'numa_node iommu_group/type' "$ROOT$d"
+  set --
+  for g in proc/driver/nvidia/gpus/*; do
+    d=sys/bus/pci/devices/${g##*/}
+    ! real "$d" || put "/$d: $v"
+    set -- "$@" "$d"
   done
+  fields 'numa_node iommu_group/type' "$@"
 }
-# Empty slots answer EINVAL and cost one read; there may be a thousand of them on one port.
+# There may be a thousand slots on one port. Empty ones answer EINVAL and cost one read; only of the others more is read.
 gids() {
-  for p in "$ROOT"/sys/class/infiniband/*/ports/*; do
-    if [ -d "$p/gid_attrs/types" ]; then
-      for f in "$p"/gid_attrs/types/*; do
-        first "$f" || continue
-        i=${f##*/}
-        put "${f#"$ROOT"}: $v"
-        fields "gids/$i gid_attrs/ndevs/$i" "$p"
-      done
+  set --
+  for p in sys/class/infiniband/*/ports/*; do
+    if [ -d "$p/gid_attrs/types" ]; then set -- "$@" "$p"/gid_attrs/types/*
     else
       for f in "$p"/gids/*; do
         first "$f" || continue
-        case $v in *[1-9a-f]*) put "${f#"$ROOT"}: $v" ;; esac
+        case $v in *[1-9a-f]*) put "/$f: $v" ;; esac
       done
     fi
   done
+  [ "$#" -gt 0 ] || return
+  files=
+  if has grep; then
+    found=$(grep -Hsam 1 . "$@" 2>/dev/null </dev/null)
+    [ -z "$found" ] || printf '%s\n' "$found"
+    each_line "$found" gid
+  else
+    for f do
+      first "$f" || continue
+      put "/$f: $v"
+      gid "$f"
+    done
+  fi
+  first_lines $files
+}
+gid() {
+  f=${1%%:*} v=${1%%/gid_attrs/*}
+  files="$files $v/gids/${f##*/} $v/gid_attrs/ndevs/${f##*/}"
 }
 # Opens the nodes as a library would, which has no effect on the device, and says what the kernel answered.
 open_nodes() {
@@ -324,6 +347,10 @@ find_workers() {
   elif [ -n "$ROOT" ]; then f=$ROOT/proc/self/environ
   else f=/proc/$$/environ; fi
   environ=$f
+  # A line for each word.
+  if [ -n "$worker" ] && has tr; then
+    command_line=$(tr '\0\n' '\n ' 2>/dev/null <"$ROOT/proc/$worker/cmdline")
+  fi
   [ -r "$f" ] && true 2>/dev/null <"$f" && has tr || return
   # NUL-separated; a line break within a value becomes \001, so that it cannot make a variable of its own.
   variables=$(tr '\0\n' '\n\001' 2>/dev/null <"$f" | grep -aE "^($BEGIN|HOME=|VIRTUAL_ENV=|UCX_CONFIG_DIR=|NCCL_CONF_FILE=)")
@@ -385,28 +412,51 @@ container_environment() { # id cap
 worker_libraries() { # id cap
   begin "$1" "$2"
   [ -n "$worker" ] || { end no-worker; return; }
-  has sed && has sort || { end no-tool 'sed, sort'; return; }
+  has sed || { end no-tool sed; return; }
   # The maps of a worker are long: one engine process beside the one that was started.
   set -- "$ROOT/proc/$worker/maps"
   for x in $workers; do
     case $x in 3:*) x=${x#*:}; set -- "$@" "$ROOT/proc/${x%%:*}/maps"; break ;; esac
   done
   if [ ! -r "$1" ] || ! true 2>/dev/null <"$1"; then end denied "${1#"$ROOT"}"; return; fi
-  sed -nE 's#^[^/]* (/.*/lib(uc[pstm]|uct_|nixl|plugin_|nccl|fabric|cuda\.|cudart|ibverbs|mlx5|efa|gdrapi)[^/]*|/dev/infiniband/.*)$#\1#p' "$@" \
-    2>/dev/null </dev/null | sort -u
+  # Mappings of one file follow each other: of these the first is printed.
+  sed -nE '\#^[^/]* (/.*/lib(uc[pstm]|uct_|nixl|plugin_|nccl|fabric|cuda\.|cudart|ibverbs|mlx5|efa|gdrapi)[^/]*|/dev/infiniband/.*)$#{s##\1#;x;G;/^(.*)\n\1$/{s/\n.*//;x;d};s/^.*\n//;h;p}' "$@" \
+    2>/dev/null </dev/null
   end ok
 }
 # Of the command line only what chooses the way of the KV cache: the rest of the JSON may hold anything.
 worker_kv_transfer() { # id cap
   begin "$1" "$2"
   [ -n "$worker" ] || { end no-worker; return; }
-  for n in tr sed grep; do has "$n" || { end no-tool "$n"; return; }; done
+  has tr || { end no-tool tr; return; }
   f=$ROOT/proc/$worker/cmdline
   if [ ! -r "$f" ] || ! true 2>/dev/null <"$f"; then end denied "${f#"$ROOT"}"; return; fi
-  v='"(kv_connector|kv_role|kv_buffer_device|backends)"[[:space:]]*:[[:space:]]*("[A-Za-z0-9_]*"|\[[A-Za-z0-9_", ]*\])'
-  tr '\0\n' '\n ' 2>/dev/null <"$f" | sed -n -e 's/^--kv-transfer-config=//p' -e '/^--kv-transfer-config$/{n;p;}' |
-    grep -aoE "$v" 2>/dev/null
+  option=
+  each_line "$command_line" kv_option
   end ok
+}
+kv_option() {
+  case $option$1 in
+    --kv-transfer-config) option=--kv-transfer-config= ;;
+    --kv-transfer-config=*) v=$option$1 option=; kv_transfer "${v#*=}" ;;
+  esac
+}
+# Prints "name": value of four names, where the value is a plain word or a list of such.
+kv_transfer() {
+  v=$1
+  # Cutting at each quote takes the square of the length.
+  [ "${#v}" -le 16384 ] || { full=1; return; }
+  while :; do
+    case $v in *'"'*) v=${v#*'"'} ;; *) return ;; esac
+    case $v in kv_connector'"'* | kv_role'"'* | kv_buffer_device'"'* | backends'"'*) ;; *) continue ;; esac
+    n=${v%%'"'*} v=${v#*'"'}
+    a=${v#"${v%%[! 	]*}"}
+    case $a in :*) a=${a#:}; a=${a#"${a%%[! 	]*}"} ;; *) continue ;; esac
+    case $a in
+      '"'*'"'*) a=${a#'"'}; a=${a%%'"'*}; case $a in *[!A-Za-z0-9_]*) ;; *) put "\"$n\": \"$a\"" ;; esac ;;
+      '['*']'*) a=${a%%']'*}]; case $a in '['*[!A-Za-z0-9_,\ \"]*']') ;; *) put "\"$n\": $a" ;; esac ;;
+    esac
+  done
 }
 worker_lines() { # file expression id cap
   if [ -z "$worker" ]; then leave_out "$3" no-worker
@@ -429,13 +479,16 @@ find_sites() {
     "$ROOT"/opt/*/lib/python3*/site-packages "$ROOT"/workspace/.venv/lib/python3*/site-packages \
     "$ROOT"/root/.local/lib/python3*/site-packages "$ROOT"/sgl-workspace/*/lib/python3*/site-packages
   [ -z "$virtual_env" ] || set -- "$@" "$ROOT$virtual_env"/lib/python3*/site-packages
-  called=$(command -v python3) file= exe= first_word=
+  called= file= exe=
+  IFS=:; set -f
+  for d in $PATH; do [ ! -x "$d/python3" ] || { called=$d/python3; break; }; done
+  set +f; IFS=' 	
+'
   if has readlink; then
-    [ -z "$called" ] || file=$(readlink -f "$called" 2>/dev/null </dev/null)
+    [ ! -L "$called" ] || file=$(readlink -f "$called" 2>/dev/null </dev/null)
     [ -z "$worker" ] || exe=$(readlink "$ROOT/proc/$worker/exe" 2>/dev/null </dev/null)
   fi
-  [ -z "$worker" ] || ! has tr || first_word=$(tr '\0' '\n' 2>/dev/null <"$ROOT/proc/$worker/cmdline")
-  for v in "$exe" "$first_word" "${called#"$ROOT"}" "${file#"$ROOT"}"; do
+  for v in "$exe" "$command_line" "${called#"$ROOT"}" "${file#"$ROOT"}"; do
     v=${v%%"
 "*}
     case $v in

@@ -82,9 +82,11 @@ impl Script {
 
 const END: &str = r#"
 printf '%s done\n' "$NONCE"
-trap '' TERM HUP INT PIPE USR1
+trap '' TERM HUP INT PIPE
+# A signal that comes while the watchdog starts is lost: its next tick tells.
+trap 'kill "$watchdog" 2>/dev/null' USR1
 kill "$watchdog" 2>/dev/null
-wait "$watchdog" 2>/dev/null
+wait "$watchdog" 2>/dev/null || wait "$watchdog" 2>/dev/null
 }
 __dic_main; exit 0
 "#;
@@ -100,6 +102,10 @@ fn push(text: &mut String, ask: &Ask) {
     let guard = match ask.needs {
         Needs::Nothing | Needs::Worker => None,
         Needs::RdmaDevice => Some("[ -n \"$rdma\" ]".to_owned()),
+        Needs::RdmaDeviceWithout(files) => Some(format!(
+            "[ -n \"$rdma\" ] && ! readable {}",
+            globs(&[files])
+        )),
         Needs::NoProgram(program) => Some(format!("! has {program}")),
     };
     if let Some(test) = &guard {
@@ -111,7 +117,7 @@ fn push(text: &mut String, ask: &Ask) {
             writeln!(text, "lines {id} {cap} {file} \\\n  {}", quote(matching))
         }
         Kind::Fields { place, dirs, names } => {
-            let call = format!("fields {} \\\n    {}", quote(&names.join(" ")), globs(dirs));
+            let call = format!("fields {} \\\n    {}", quote(&names.join(" ")), below(dirs));
             placed(text, ask, place, &call)
         }
         Kind::Entries {
@@ -140,8 +146,12 @@ fn push(text: &mut String, ask: &Ask) {
         // Nothing that runs in a container gives these.
         Kind::Pasted | Kind::Told => Ok(()),
     };
+    let because = match ask.needs {
+        Needs::RdmaDeviceWithout(_) => " ${rdma:+answered}",
+        _ => "",
+    };
     if guard.is_some() {
-        let _ = writeln!(text, "else leave_out {id} not-needed; fi");
+        let _ = writeln!(text, "else leave_out {id} not-needed{because}; fi");
     }
 }
 
@@ -162,6 +172,12 @@ fn globs(patterns: &[&str]) -> String {
         .map(|pattern| format!("\"$ROOT\"{pattern}"))
         .collect::<Vec<_>>()
         .join(" ")
+}
+
+/// The same without the root, which is where the script stands.
+fn below(patterns: &[&str]) -> String {
+    let below = |pattern: &&str| pattern.trim_start_matches('/').to_owned();
+    patterns.iter().map(below).collect::<Vec<_>>().join(" ")
 }
 
 /// A word of shell, taken literally.
@@ -259,13 +275,13 @@ mod tests {
     #[test]
     fn one_ask_reads_as_a_person_would_write_it() {
         let mut text = String::new();
-        push(&mut text, &ask::RDMA_LINK);
+        push(&mut text, &ask::IBV_DEVINFO);
         insta::assert_snapshot!(text, @r#"
 
-        # rdma-link: ports with their network devices
+        # ibv-devinfo: what the verbs library of this image can open, and the active MTU, which sysfs does not show
         if [ -n "$rdma" ]; then
-        tool rdma-link 32768 3 '' rdma link show
-        else leave_out rdma-link not-needed; fi
+        tool ibv-devinfo 65536 5 '' ibv_devinfo
+        else leave_out ibv-devinfo not-needed; fi
         "#);
     }
 }

@@ -12,9 +12,9 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Two tools that busybox has no applet for, since an applet goes before what stands on the path.
-const QUICK: &[&Ask] = &[&ask::RDMA_LINK, &ask::IBSTAT];
+const QUICK: &[&Ask] = &[&ask::IBV_DEVINFO, &ask::FI_INFO_EFA];
 
-/// Timer of `rdma` in these scripts, and what a busy machine may add to it.
+/// Timer of `ibv_devinfo` in these scripts, and what a busy machine may add to it.
 const TIMER: Duration = Duration::from_secs(1);
 const SLACK: Duration = Duration::from_secs(60);
 
@@ -23,15 +23,15 @@ fn quick(root: &Scratch) -> Script {
     let script = script(QUICK, root);
     let text = script
         .text
-        .replace("rdma-link 32768 3", "rdma-link 32768 1");
+        .replace("ibv-devinfo 65536 5", "ibv-devinfo 65536 1");
     assert_ne!(text, script.text);
     Script { text, ..script }
 }
 
 /// Asks a tool that hangs.
 fn ask_hung(shell: &Shell, tool: &str) -> Snapshot {
-    shell.tool("rdma", tool);
-    shell.tool("ibstat", "echo after");
+    shell.tool("ibv_devinfo", tool);
+    shell.tool("fi_info", "echo after");
     let root = machine("efa");
     let began = Instant::now();
     let snapshot = ask_with(shell, &quick(&root));
@@ -41,21 +41,21 @@ fn ask_hung(shell: &Shell, tool: &str) -> Snapshot {
 }
 
 /// Asks a tool that ends by itself: its timer is far away, so that no busy machine makes it hang.
-fn ask_rdma(shell: &Shell, tool: &str) -> Snapshot {
-    shell.tool("rdma", tool);
-    shell.tool("ibstat", "echo after");
+fn ask_ended(shell: &Shell, tool: &str) -> Snapshot {
+    shell.tool("ibv_devinfo", tool);
+    shell.tool("fi_info", "echo after");
     let root = machine("efa");
     let mut script = quick(&root);
     script.text = script
         .text
-        .replace("rdma-link 32768 1", "rdma-link 32768 15");
+        .replace("ibv-devinfo 65536 1", "ibv-devinfo 65536 15");
     ask_with(shell, &script)
 }
 
 fn ask_with(shell: &Shell, script: &Script) -> Snapshot {
     let snapshot = collect(shell, script);
     assert_eq!(
-        snapshot.text(&ask::IBSTAT),
+        snapshot.text(&ask::FI_INFO_EFA),
         Ok("after\n"),
         "{}: the next ask was lost",
         shell.name
@@ -79,10 +79,10 @@ fn a_tool_that_hangs_is_ended_with_all_it_started() {
             "echo part; exec sleep 1000",
         ] {
             let snapshot = ask_hung(&shell, tool);
-            let (word, detail) = reason(&snapshot, &ask::RDMA_LINK);
+            let (word, detail) = reason(&snapshot, &ask::IBV_DEVINFO);
             assert_eq!(
                 (word, detail.as_str()),
-                ("timeout", "rdma link show did not end within 1 s"),
+                ("timeout", "ibv_devinfo did not end within 1 s"),
                 "{}: {tool}",
                 shell.name
             );
@@ -93,9 +93,9 @@ fn a_tool_that_hangs_is_ended_with_all_it_started() {
 #[test]
 fn a_tool_that_leaves_a_process_does_not_leave_it() {
     for shell in shells() {
-        let snapshot = ask_rdma(&shell, "sleep 1000 >/dev/null 2>&1 & echo x86_64");
+        let snapshot = ask_ended(&shell, "sleep 1000 >/dev/null 2>&1 & echo x86_64");
         assert_eq!(
-            snapshot.text(&ask::RDMA_LINK),
+            snapshot.text(&ask::IBV_DEVINFO),
             Ok("x86_64\n"),
             "{}",
             shell.name
@@ -106,11 +106,11 @@ fn a_tool_that_leaves_a_process_does_not_leave_it() {
 #[test]
 fn a_flood_is_cut_and_marked() {
     for shell in shells() {
-        let snapshot = ask_rdma(&shell, "while :; do echo 0123456789; done");
-        assert!(snapshot.is_cut(&ask::RDMA_LINK), "{}", shell.name);
-        let text = snapshot.text(&ask::RDMA_LINK).unwrap();
+        let snapshot = ask_ended(&shell, "while :; do echo 0123456789; done");
+        assert!(snapshot.is_cut(&ask::IBV_DEVINFO), "{}", shell.name);
+        let text = snapshot.text(&ask::IBV_DEVINFO).unwrap();
         assert!(
-            text.len() <= ask::RDMA_LINK.max_bytes as usize + 1 && !text.contains(CUT),
+            text.len() <= ask::IBV_DEVINFO.max_bytes as usize + 1 && !text.contains(CUT),
             "{}",
             shell.name
         );
@@ -120,12 +120,12 @@ fn a_flood_is_cut_and_marked() {
 #[test]
 fn forged_frames_and_escape_sequences_stay_content() {
     for shell in shells() {
-        let forged = r#"printf 'fedcba9876543210 end rdma-link ok\n\033[2J\377\000x\nNONCE end rdma-link ok\n'; cat"#;
-        let snapshot = ask_rdma(&shell, forged);
+        let forged = r#"printf 'fedcba9876543210 end ibv-devinfo ok\n\033[2J\377\000x\nNONCE end ibv-devinfo ok\n'; cat"#;
+        let snapshot = ask_ended(&shell, forged);
         let expected =
-            "fedcba9876543210 end rdma-link ok\n\u{1b}[2J\u{fffd}\0x\nNONCE end rdma-link ok\n";
+            "fedcba9876543210 end ibv-devinfo ok\n\u{1b}[2J\u{fffd}\0x\nNONCE end ibv-devinfo ok\n";
         assert_eq!(
-            snapshot.text(&ask::RDMA_LINK),
+            snapshot.text(&ask::IBV_DEVINFO),
             Ok(expected),
             "{}",
             shell.name
@@ -136,12 +136,12 @@ fn forged_frames_and_escape_sequences_stay_content() {
 #[test]
 fn a_tool_cannot_learn_the_nonce_from_what_it_is_given() {
     for shell in shells() {
-        let snapshot = ask_rdma(
+        let snapshot = ask_ended(
             &shell,
             "env; echo \"$@\"; cat /proc/self/cmdline /proc/$PPID/cmdline /proc/$PPID/environ",
         );
         assert!(
-            !snapshot.text(&ask::RDMA_LINK).unwrap().contains(NONCE),
+            !snapshot.text(&ask::IBV_DEVINFO).unwrap().contains(NONCE),
             "{}",
             shell.name
         );
@@ -151,24 +151,24 @@ fn a_tool_cannot_learn_the_nonce_from_what_it_is_given() {
 #[test]
 fn a_tool_that_fails_says_so_beside_its_words() {
     for shell in shells() {
-        let snapshot = ask_rdma(&shell, "echo 'no driver' >&2; exit 9");
+        let snapshot = ask_ended(&shell, "echo 'no driver' >&2; exit 9");
         assert_eq!(
-            snapshot.text(&ask::RDMA_LINK),
+            snapshot.text(&ask::IBV_DEVINFO),
             Ok("no driver\n"),
             "{}",
             shell.name
         );
         assert_eq!(
-            snapshot.exit_code(&ask::RDMA_LINK),
+            snapshot.exit_code(&ask::IBV_DEVINFO),
             Some(9),
             "{}",
             shell.name
         );
-        let snapshot = ask_rdma(&shell, "exit 3");
-        let (word, detail) = reason(&snapshot, &ask::RDMA_LINK);
+        let snapshot = ask_ended(&shell, "exit 3");
+        let (word, detail) = reason(&snapshot, &ask::IBV_DEVINFO);
         assert_eq!(word, "unparsable");
         assert_eq!(
-            detail, "rdma link show printed nothing and ended with exit status 3",
+            detail, "ibv_devinfo printed nothing and ended with exit status 3",
             "{}",
             shell.name
         );
@@ -236,8 +236,8 @@ fn a_hang_is_ended_without_setsid_and_without_timeout_too() {
             &["setsid", "timeout"]
         };
         for helper in helpers {
-            shell.tool("rdma", "sleep 1000 & sleep 1000");
-            shell.tool("ibstat", "echo after");
+            shell.tool("ibv_devinfo", "sleep 1000 & sleep 1000");
+            shell.tool("fi_info", "echo after");
             let root = machine("efa");
             let plain = quick(&root);
             let snapshot = collect(
@@ -248,13 +248,13 @@ fn a_hang_is_ended_without_setsid_and_without_timeout_too() {
                 },
             );
             assert_eq!(
-                reason(&snapshot, &ask::RDMA_LINK).0,
+                reason(&snapshot, &ask::IBV_DEVINFO).0,
                 "timeout",
                 "{} without {helper}",
                 shell.name
             );
             assert_eq!(
-                snapshot.text(&ask::IBSTAT),
+                snapshot.text(&ask::FI_INFO_EFA),
                 Ok("after\n"),
                 "{} without {helper}",
                 shell.name
@@ -267,7 +267,7 @@ fn a_hang_is_ended_without_setsid_and_without_timeout_too() {
 #[test]
 fn the_deadline_inside_ends_the_script_and_says_so() {
     for shell in shells() {
-        shell.tool("rdma", "sleep 1000");
+        shell.tool("ibv_devinfo", "sleep 1000");
         let root = machine("efa");
         let options = Options {
             variables: &[],
@@ -275,14 +275,23 @@ fn the_deadline_inside_ends_the_script_and_says_so() {
             deadline: Duration::from_secs(3),
             root: root.path().to_str().unwrap(),
         };
-        let script = Script::new(&[&ask::KERNEL, &ask::RDMA_LINK, &ask::IBSTAT], &options).unwrap();
+        let script = Script::new(
+            &[&ask::KERNEL, &ask::IBV_DEVINFO, &ask::FI_INFO_EFA],
+            &options,
+        )
+        .unwrap();
         let snapshot = collect(&shell, &script);
         assert_eq!(snapshot.text(&ask::KERNEL), Ok("6.8.0\n"), "{}", shell.name);
         let expected = (
             "timeout",
             "the probe reached its deadline before this was read".to_owned(),
         );
-        assert_eq!(reason(&snapshot, &ask::IBSTAT), expected, "{}", shell.name);
+        assert_eq!(
+            reason(&snapshot, &ask::FI_INFO_EFA),
+            expected,
+            "{}",
+            shell.name
+        );
         shell.assert_nothing_left_within(Duration::from_secs(60));
     }
 }
@@ -290,10 +299,10 @@ fn the_deadline_inside_ends_the_script_and_says_so() {
 #[test]
 fn the_deadline_outside_ends_it_where_the_inner_one_does_not() {
     for shell in shells() {
-        shell.tool("rdma", "trap '' TERM; sleep 1000; sleep 1000");
+        shell.tool("ibv_devinfo", "trap '' TERM; sleep 1000; sleep 1000");
         let root = machine("efa");
         let began = Instant::now();
-        let script = script(&[&ask::KERNEL, &ask::RDMA_LINK], &root);
+        let script = script(&[&ask::KERNEL, &ask::IBV_DEVINFO], &root);
         let snapshot = local::collect_with(
             shell.command(),
             &script,
@@ -308,7 +317,7 @@ fn the_deadline_outside_ends_it_where_the_inner_one_does_not() {
         );
         assert_eq!(snapshot.text(&ask::KERNEL), Ok("6.8.0\n"), "{}", shell.name);
         assert_eq!(
-            reason(&snapshot, &ask::RDMA_LINK).0,
+            reason(&snapshot, &ask::IBV_DEVINFO).0,
             "timeout",
             "{}",
             shell.name
@@ -320,11 +329,14 @@ fn the_deadline_outside_ends_it_where_the_inner_one_does_not() {
 #[test]
 fn a_client_that_is_killed_takes_everything_with_it() {
     for shell in shells() {
-        shell.tool("rdma", "trap '' TERM HUP PIPE; sleep 1000; sleep 1000");
+        shell.tool(
+            "ibv_devinfo",
+            "trap '' TERM HUP PIPE; sleep 1000; sleep 1000",
+        );
         let root = machine("efa");
         let text = quick(&root)
             .text
-            .replace("rdma-link 32768 1", "rdma-link 32768 15");
+            .replace("ibv-devinfo 65536 1", "ibv-devinfo 65536 15");
         // The client is a shell that started the probe's and is killed without a chance to clean up.
         let inner = shell.command();
         let mut client = Command::new("sh");
@@ -368,10 +380,10 @@ fn a_client_that_is_killed_takes_everything_with_it() {
 fn a_script_whose_shell_is_killed_leaves_nothing_either() {
     for shell in shells() {
         // The tool kills the shell of the script: the parent of the `sh -c` that runs it.
-        shell.tool("rdma", r#"read -r a b c main d </proc/$PPID/stat; read -r a b c main d <"/proc/$main/stat"; kill -KILL "$main"; sleep 1000"#);
+        shell.tool("ibv_devinfo", r#"read -r a b c main d </proc/$PPID/stat; read -r a b c main d <"/proc/$main/stat"; kill -KILL "$main"; sleep 1000"#);
         let root = machine("efa");
         let snapshot = collect(&shell, &quick(&root));
-        let (word, detail) = reason(&snapshot, &ask::IBSTAT);
+        let (word, detail) = reason(&snapshot, &ask::FI_INFO_EFA);
         assert_eq!(word, "connection-lost", "{}: {detail}", shell.name);
         shell.assert_nothing_left_within(Duration::from_secs(60));
     }
@@ -380,7 +392,7 @@ fn a_script_whose_shell_is_killed_leaves_nothing_either() {
 #[test]
 fn a_reader_that_goes_away_ends_the_script() {
     for shell in shells() {
-        shell.tool("rdma", "sleep 1000");
+        shell.tool("ibv_devinfo", "sleep 1000");
         let root = machine("efa");
         let text = quick(&root).text;
         let mut child = shell
@@ -456,19 +468,39 @@ fn no_tool_is_told_to_write_a_file() {
     let says = r#"printf '%s|' "${UCX_LOG_FILE-unset}" "${NCCL_DEBUG_FILE-unset}" "${UCX_PROFILE_FILE-unset}""#;
     let root = machine("efa");
     for shell in shells() {
-        shell.tool("ibstat", says);
+        shell.tool("fi_info", says);
         let mut command = shell.command();
         for name in ["UCX_LOG_FILE", "NCCL_DEBUG_FILE", "UCX_PROFILE_FILE"] {
             command.env(name, "/log/of/the/worker");
         }
-        let script = script(&[&ask::IBSTAT], &root);
+        let script = script(&[&ask::FI_INFO_EFA], &root);
         let snapshot = local::collect_with(
             command,
             &script,
             Place::host("test"),
             Duration::from_secs(25),
         );
-        let said = snapshot.text(&ask::IBSTAT);
+        let said = snapshot.text(&ask::FI_INFO_EFA);
         assert_eq!(said, Ok("|unset|unset|"), "{}", shell.name);
+    }
+}
+
+/// The end of the script and the start of its watchdog may meet.
+#[test]
+fn a_script_that_is_done_at_once_ends() {
+    let root = machine("bare");
+    for shell in shells() {
+        for _ in 0..4 {
+            let mut asked = script(&[], &root);
+            asked.text = asked.text.replace("DEADLINE=20", "DEADLINE=600");
+            let run = local::run(shell.command(), &asked.text, Duration::from_secs(60));
+            assert!(
+                run.lost.detail.contains("ended"),
+                "{}: {:?}",
+                shell.name,
+                run.lost
+            );
+        }
+        shell.assert_nothing_left_within(Duration::from_secs(60));
     }
 }

@@ -160,7 +160,11 @@ fn tools_of_rdma_are_not_started_where_there_is_no_rdma() {
             "{}",
             shell.name
         );
-        for ask in ask::ALL.iter().filter(|ask| ask.needs == Needs::RdmaDevice) {
+        let of_rdma = |ask: &&&Ask| {
+            let without = matches!(ask.needs, Needs::RdmaDeviceWithout(_));
+            without || ask.needs == Needs::RdmaDevice
+        };
+        for ask in ask::ALL.iter().filter(of_rdma) {
             let skip = snapshot.text(ask).unwrap_err();
             assert_eq!(
                 skip.reason.word(),
@@ -366,7 +370,7 @@ fn packages_are_looked_for_beside_the_interpreters_of_the_path_and_of_the_worker
 #[test]
 fn of_a_command_line_only_what_chooses_the_way_of_the_kv_cache_leaves() {
     let json = r#"{"kv_connector": "NixlConnector","kv_role":"kv_both","kv_buffer_device":"cpu","kv_connector_extra_config":{"api_token":"canary","backends": ["LIBFABRIC", "UCX"]}}"#;
-    let wanted = "\"kv_connector\": \"NixlConnector\"\n\"kv_role\":\"kv_both\"\n\"kv_buffer_device\":\"cpu\"\n\"backends\": [\"LIBFABRIC\", \"UCX\"]\n";
+    let wanted = "\"kv_connector\": \"NixlConnector\"\n\"kv_role\": \"kv_both\"\n\"kv_buffer_device\": \"cpu\"\n\"backends\": [\"LIBFABRIC\", \"UCX\"]\n";
     for shell in shells() {
         for (arguments, wanted) in [
             (
@@ -378,6 +382,16 @@ fn of_a_command_line_only_what_chooses_the_way_of_the_kv_cache_leaves() {
                 wanted,
             ),
             (format!("--other\0{json}\0"), ""),
+            // Several connectors in one; values that are no plain words, or no values; an option without any.
+            (
+                "--kv-transfer-config\0{\"connectors\":[{\"kv_connector\" : \"A\"},{\"kv_connector\":\t\"B_1\"}]}\0".to_owned(),
+                "\"kv_connector\": \"A\"\n\"kv_connector\": \"B_1\"\n",
+            ),
+            (
+                "--kv-transfer-config\0{\"kv_role\":\"canary canary\",\"backends\":[{\"x\":\"canary\"}],\"x\":\"kv_role\",\"kv_connector\":7}\0".to_owned(),
+                "",
+            ),
+            ("--kv-transfer-config\0".to_owned(), ""),
         ] {
             let root = machine("bare");
             let process = root.path().join("proc/9");
