@@ -3,7 +3,7 @@
 //! The bytes come from a container that may be hostile, over a connection that may break anywhere. Whatever they are,
 //! every ask gets exactly one answer, and what did not arrive whole is missing.
 
-use super::script::Script;
+use super::script::{FIELDS, Script};
 use crate::ask::{self, Ask, Kind, Needs};
 use crate::observed::Skip;
 use crate::report::SkipReason;
@@ -33,11 +33,20 @@ pub fn read(script: &Script, output: &[u8], lost: &Skip) -> BTreeMap<String, Ans
         ),
         Ending::None => lost.clone(),
     };
+    let fields = frames.answers.remove(FIELDS);
+    let fields = fields.map(|frame| rooted(&String::from_utf8_lossy(&frame.body)));
     script
         .asks
         .iter()
         .map(|ask| {
-            let mut answer = answer(ask, frames.answers.get(ask.id), &lost);
+            let mut frame = frames.answers.remove(ask.id);
+            if let Kind::Fields { dirs, names, .. } = ask.kind {
+                frame = frame.zip(fields.as_deref()).map(|(frame, fields)| Frame {
+                    body: of_these(fields, dirs, names),
+                    ..frame
+                });
+            }
+            let mut answer = answer(ask, frame.as_ref(), &lost);
             if let Answer::Text(text) = &mut answer
                 && ask.id == ask::ENVIRONMENT.id
             {
@@ -196,7 +205,7 @@ fn whole(ask: &Ask, body: &[u8], cut: bool) -> Answer {
     let max = ask.max_bytes as usize;
     let cut = cut || body.len() > max;
     let mut text = String::from_utf8_lossy(&body[..body.len().min(max)]).into_owned();
-    if let Kind::Fields { .. } | Kind::Function { .. } = ask.kind {
+    if let Kind::Function { .. } = ask.kind {
         text = rooted(&text);
     }
     if let Kind::Tool { .. } = ask.kind
@@ -229,6 +238,38 @@ fn rooted(text: &str) -> String {
             _ => Cow::Borrowed(line),
         })
         .collect()
+}
+
+/// The lines `path: value` of those of these files that have one of these names in one of these directories.
+fn of_these(fields: &str, dirs: &[&str], names: &[&str]) -> Vec<u8> {
+    let belongs = |path: &str| {
+        names.iter().any(|name| {
+            let dir = path
+                .strip_suffix(name)
+                .and_then(|dir| dir.strip_suffix('/'));
+            dir.is_some_and(|dir| dirs.iter().any(|pattern| matches(pattern, dir)))
+        })
+    };
+    fields
+        .split_inclusive('\n')
+        .filter(|line| line.split_once(": ").is_some_and(|(path, _)| belongs(path)))
+        .flat_map(str::bytes)
+        .collect()
+}
+
+/// Whether a shell pattern with `*` in it matches a path: as a whole component, or at its end.
+fn matches(pattern: &str, path: &str) -> bool {
+    let mut parts = path.split('/');
+    pattern.split('/').all(|wanted| {
+        parts
+            .next()
+            .is_some_and(|part| match wanted.split_once('*') {
+                Some((before, after)) => part
+                    .strip_prefix(before)
+                    .is_some_and(|rest| rest.ends_with(after)),
+                None => part == wanted,
+            })
+    }) && parts.next().is_none()
 }
 
 fn missing(reason: SkipReason, detail: String) -> Answer {
@@ -408,6 +449,49 @@ mod tests {
             let kept = String::from_utf8_lossy(&body).into_owned();
             let answers = read(&script(&[&ask::LIMITS]), &frame("limits", &body, "ok"), &lost());
             prop_assert_eq!(&answers["limits"], &Answer::Text(kept));
+        }
+    }
+
+    #[test]
+    fn a_line_belongs_to_the_ask_that_names_its_file() {
+        let asks = script(&[&ask::RDMA_PORTS, &ask::RDMA_COUNTERS, &ask::NUMA]);
+        let output = |fields: &str| {
+            let ends = ["rdma-ports", "rdma-counters", "numa"]
+                .map(|id| format!("{NONCE} begin {id}\n\n{NONCE} end {id} ok\n"));
+            format!("{fields}{}{NONCE} done\n", ends.concat())
+        };
+        let shared = format!(
+            "{NONCE} begin fields\n\
+             sys/class/infiniband/mlx5_0/ports/1/state:4: ACTIVE\n\
+             /sys/class/infiniband/mlx5_0/ports/1/rate: 400 Gb/sec (4X NDR)\n\
+             sys/class/infiniband/mlx5_0/ports/1/counters/link_downed:3\n\
+             sys/devices/system/node/node1/cpulist:0-3\n\
+             sys/devices/system/cpu1/cpulist:0-3\n\
+             sys/class/infiniband/mlx5_0/ports/1/x/state:5\n\
+             \n{NONCE} end fields ok\n"
+        );
+        let answers = read(&asks, output(&shared).as_bytes(), &lost());
+        let text = |ask: &Ask| match &answers[ask.id] {
+            Answer::Text(text) => text.clone(),
+            missing => panic!("{missing:?}"),
+        };
+        assert_eq!(
+            text(&ask::RDMA_PORTS),
+            "/sys/class/infiniband/mlx5_0/ports/1/state: 4: ACTIVE\n\
+             /sys/class/infiniband/mlx5_0/ports/1/rate: 400 Gb/sec (4X NDR)\n"
+        );
+        assert_eq!(
+            text(&ask::RDMA_COUNTERS),
+            "/sys/class/infiniband/mlx5_0/ports/1/counters/link_downed: 3\n"
+        );
+        assert_eq!(
+            text(&ask::NUMA),
+            "/sys/devices/system/node/node1/cpulist: 0-3\n"
+        );
+        // That nothing was read is not that nothing is there.
+        let answers = read(&asks, output("").as_bytes(), &lost());
+        for answer in answers.values() {
+            assert!(matches!(answer, Answer::Missing { .. }), "{answer:?}");
         }
     }
 }

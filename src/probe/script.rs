@@ -68,6 +68,7 @@ impl Script {
         ) {
             text.push_str("find_sites\n");
         }
+        push_fields(&mut text, asks);
         for ask in asks {
             push(&mut text, ask);
         }
@@ -116,9 +117,8 @@ fn push(text: &mut String, ask: &Ask) {
         Kind::Lines { file, matching } => {
             writeln!(text, "lines {id} {cap} {file} \\\n  {}", quote(matching))
         }
-        Kind::Fields { place, dirs, names } => {
-            let call = format!("fields {} \\\n    {}", quote(&names.join(" ")), below(dirs));
-            placed(text, ask, place, &call)
+        Kind::Fields { place, .. } => {
+            writeln!(text, "if at {id} {cap} {}; then end ok; fi", quote(place))
         }
         Kind::Entries {
             place,
@@ -152,6 +152,28 @@ fn push(text: &mut String, ask: &Ask) {
     };
     if guard.is_some() {
         let _ = writeln!(text, "else leave_out {id} not-needed{because}; fi");
+    }
+}
+
+/// Frame of what all [`Kind::Fields`] read. It is read by one program, since starting one costs more than the reading.
+pub(super) const FIELDS: &str = "fields";
+
+/// Reads the files of all such asks at once. Their own frames say after that whether there was a place to read from.
+fn push_fields(text: &mut String, asks: &[&'static Ask]) {
+    let mut files = String::new();
+    let mut room = 0;
+    for ask in asks {
+        if let Kind::Fields { dirs, names, .. } = ask.kind {
+            let names = quote(&names.join(" "));
+            let _ = write!(files, "\n  name_files {names} \\\n    {}", below(dirs));
+            room += ask.max_bytes;
+        }
+    }
+    if room > 0 {
+        let _ = writeln!(
+            text,
+            "\n# Whose answer a line belongs to is told by its file.\nbegin {FIELDS} {room}\nfirst_lines $({files}\n)\nend ok"
+        );
     }
 }
 
