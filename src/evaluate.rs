@@ -1,6 +1,8 @@
 //! A deployment in a cluster, from what was read of it to its report. Pure: a recording gives the same report as the run
 //! that made it.
 
+mod ends;
+
 use crate::baseline::{self, Baseline};
 use crate::budget;
 use crate::checks::{self, Subject, Whole};
@@ -16,6 +18,7 @@ use crate::selected::Selection;
 use crate::snapshot::{Bundle, Deployment, Folded, Origin};
 use crate::source::{SourceFile, Spot};
 use crate::target::Target;
+pub use ends::end;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -236,11 +239,12 @@ pub fn evaluate(command: &'static str, mut bundle: Bundle, beside: Beside) -> Re
         baseline,
         selection,
     } = beside;
-    let record = bundle
+    let mut record = bundle
         .deployment
         .take()
         .unwrap_or_default()
         .with_safe_nodes();
+    ends::doubt(&mut record, &bundle.snapshots);
     let made = record.transfers.as_slice();
     let mut errors = bundle.errors;
     if let Some(recipe) = &recipe {

@@ -4,6 +4,7 @@ use super::lane::{Class, Lane, Unknown, base, soft};
 use super::protocol::{Counters, Kind, PortFacts, Ready, Words};
 use super::record::StepRecord;
 use super::ucx_text::Rail;
+use crate::pair::{NVLINK_BY_COUNTERS, RDMA_BY_COUNTERS};
 use std::collections::BTreeMap;
 
 /// Part of the payload that a counter must show to have carried it. Headers and repeats only add (6.62 MB of payload
@@ -272,8 +273,8 @@ pub fn from_counters(step: &StepRecord, initiator: &Ready) -> Result<Lane, Unkno
         .unwrap_or_default();
     let (class, transport) = match first.split_once('/') {
         Some(("net", _)) => (Class::Tcp, "network"),
-        Some(("nvlink", _)) => (Class::Nvlink, "nvlink"),
-        Some((_, device)) => (verbs(device), "rdma"),
+        Some(("nvlink", _)) => (Class::Nvlink, NVLINK_BY_COUNTERS),
+        Some((_, device)) => (verbs(device), RDMA_BY_COUNTERS),
         None => return Err(Unknown::new("no counter moved by the payload", None)),
     };
     let rail = |c: &Carrier| Rail {

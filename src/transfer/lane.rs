@@ -5,6 +5,7 @@
 
 use super::protocol::{Kind, PortFacts};
 use super::ucx_text::{Rail, Row, UcxText};
+use crate::pair::{EMULATED, is_peer_to_peer, is_verbs};
 use std::fmt;
 
 /// Kinds of lanes, as a person names them.
@@ -57,7 +58,7 @@ pub struct Lane {
 impl Lane {
     /// The receiver's or sender's CPU moves the bytes through messages.
     pub fn emulated(&self) -> bool {
-        self.how.contains("software emulation")
+        self.how.contains(EMULATED)
     }
 
     /// The bytes go through buffers on the way, although the lane itself is a real one.
@@ -201,19 +202,11 @@ fn class(rail: &Rail, inter_node: bool, ports: &[PortFacts]) -> Option<Class> {
     match rail.transport.as_str() {
         "tcp" => Some(Class::Tcp),
         "cma" | "sysv" | "posix" | "xpmem" | "knem" => Some(Class::SharedMemory),
-        "cuda_ipc" | "rocm_ipc" if inter_node => Some(Class::MultiNodeNvlink),
-        "cuda_ipc" | "rocm_ipc" => Some(Class::Nvlink),
+        name if is_peer_to_peer(name) && inter_node => Some(Class::MultiNodeNvlink),
+        name if is_peer_to_peer(name) => Some(Class::Nvlink),
         name if is_verbs(name) => Some(soft(&rail.device, ports).unwrap_or(Class::Rdma)),
         _ => None,
     }
-}
-
-fn is_verbs(transport: &str) -> bool {
-    const VERBS: &[&str] = &[
-        "rc", "dc", "ud", "srd", "rc_verbs", "ud_verbs", "rc_mlx5", "dc_mlx5", "ud_mlx5", "rc_x",
-        "dc_x", "ud_x",
-    ];
-    VERBS.contains(&transport)
 }
 
 /// A port of this name is in the container: `mlx5_0:1`, or `mlx5_0` for any port of it.
