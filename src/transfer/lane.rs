@@ -6,6 +6,7 @@
 use super::protocol::{Kind, PortFacts};
 use super::ucx_text::{Rail, Row, UcxText};
 use crate::pair::{EMULATED, is_peer_to_peer, is_verbs};
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// Kinds of lanes, as a person names them.
@@ -148,7 +149,11 @@ pub fn by_table(
     for row in &used {
         lanes.push(lane(row, ports)?);
     }
-    let last = lanes.pop().ok_or_else(|| Unknown::new("no row", None))?;
+    let mut last = lanes.pop().ok_or_else(|| Unknown::new("no row", None))?;
+    // The connection took other devices on the way: which share went over which is not known.
+    if lanes.iter().any(|other| !same_devices(other, &last)) {
+        last.rails.iter_mut().for_each(|rail| rail.percent = None);
+    }
     match lanes
         .iter()
         .find(|l| l.class != last.class || l.emulated() != last.emulated())
@@ -159,6 +164,13 @@ pub fn by_table(
             Some(format!("{other}; {last}")),
         )),
     }
+}
+
+fn same_devices(one: &Lane, other: &Lane) -> bool {
+    let of = |lane: &Lane| -> BTreeSet<String> {
+        lane.rails.iter().map(|rail| rail.device.clone()).collect()
+    };
+    of(one) == of(other)
 }
 
 fn lane(row: &Row, ports: &[PortFacts]) -> Result<Lane, Unknown> {
