@@ -244,8 +244,6 @@ pub fn evaluate(command: &'static str, mut bundle: Bundle, beside: Beside) -> Re
         .take()
         .unwrap_or_default()
         .with_safe_nodes();
-    ends::doubt(&mut record, &bundle.snapshots);
-    let made = record.transfers.as_slice();
     let mut errors = bundle.errors;
     if let Some(recipe) = &recipe {
         errors.extend(recipe.errors.iter().cloned());
@@ -256,6 +254,8 @@ pub fn evaluate(command: &'static str, mut bundle: Bundle, beside: Beside) -> Re
     let described = Described::read(&record, recipe);
     errors.extend(meant.filter(|_| described.recipe.is_none()));
     described.assign(&mut bundle.snapshots);
+    ends::doubt(&mut record, &bundle.snapshots);
+    let made = record.transfers.as_slice();
     if budget.is_some() && described.workload().is_some_and(|w| !w.disaggregated) {
         bundle.notes.push(Note {
             object: "--isl".to_owned(),

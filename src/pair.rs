@@ -191,8 +191,12 @@ impl PairFacts {
             && own != of
         {
             "it is of another namespace than its deployment"
-        } else if self.status == Status::Ok && self.of_line_rate.is_some_and(|s| s < RATE_OK) {
-            "it is ok, at a share of the line rate that is none"
+        } else if let Some(share) = self.of_line_rate
+            && self.status == Status::Ok
+            && share < RATE_OK
+        {
+            let percent = share * 100.0;
+            return Some(format!("it is ok, at {percent:.0}% of the line rate"));
         } else if self.proven {
             return self.unprovable(ends);
         } else {

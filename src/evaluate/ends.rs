@@ -18,7 +18,11 @@ pub(super) fn doubt(record: &mut Deployment, snapshots: &[Folded]) {
         .flat_map(|pair| [pair.initiator.as_str(), pair.target.as_str()])
         .collect();
     let mut ends: BTreeMap<String, End> = BTreeMap::new();
-    for folded in snapshots {
+    // Of several containers of a pod the one with a role moves KV.
+    let (own, beside): (Vec<&Folded>, Vec<&Folded>) = snapshots
+        .iter()
+        .partition(|folded| folded.place().role.is_some());
+    for folded in own.into_iter().chain(beside) {
         let pod = &folded.place().pod;
         if named.contains(pod.as_str()) && !ends.contains_key(pod) {
             ends.insert(pod.clone(), end(&folded.open()));
