@@ -415,7 +415,6 @@ fn safe_deployment(deployment: &mut Deployment) {
             .flatten()
             .chain(lists.into_iter().flatten())
             .for_each(line);
-        pair.doubt(deployment.namespace.as_deref());
     }
 }
 

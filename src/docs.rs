@@ -254,7 +254,7 @@ fn reads_page() {
         "\n## Handed in by a person\n\nNever read by the tool itself; `node --input NAME=FILE` takes them, and every read \
          above, too. FILE may be `-`, for standard input. What is pasted is judged as a worker's that moves KV; that a \
          list shows a device does not say that the worker may open it. A file that is no such output is an error, and \
-         outputs that contradict each other make nothing about RDMA `ok`.\n\n| id | output |\n|---|---|\n",
+         outputs that contradict each other make nothing about RDMA or the GPUs `ok`.\n\n| id | output |\n|---|---|\n",
     );
     for ask in ask::PASTED {
         let _ = writeln!(out, "| {} | `{}` |", ask.id, ask.shown_as);

@@ -1,6 +1,8 @@
 //! A deployment in a cluster, from what was read of it to its report. Pure: a recording gives the same report as the run
 //! that made it.
 
+mod ends;
+
 use crate::baseline::{self, Baseline};
 use crate::budget;
 use crate::checks::{self, Subject, Whole};
@@ -16,6 +18,7 @@ use crate::selected::Selection;
 use crate::snapshot::{Bundle, Deployment, Folded, Origin};
 use crate::source::{SourceFile, Spot};
 use crate::target::Target;
+pub use ends::end;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -236,12 +239,11 @@ pub fn evaluate(command: &'static str, mut bundle: Bundle, beside: Beside) -> Re
         baseline,
         selection,
     } = beside;
-    let record = bundle
+    let mut record = bundle
         .deployment
         .take()
         .unwrap_or_default()
         .with_safe_nodes();
-    let made = record.transfers.as_slice();
     let mut errors = bundle.errors;
     if let Some(recipe) = &recipe {
         errors.extend(recipe.errors.iter().cloned());
@@ -252,6 +254,8 @@ pub fn evaluate(command: &'static str, mut bundle: Bundle, beside: Beside) -> Re
     let described = Described::read(&record, recipe);
     errors.extend(meant.filter(|_| described.recipe.is_none()));
     described.assign(&mut bundle.snapshots);
+    ends::doubt(&mut record, &bundle.snapshots);
+    let made = record.transfers.as_slice();
     if budget.is_some() && described.workload().is_some_and(|w| !w.disaggregated) {
         bundle.notes.push(Note {
             object: "--isl".to_owned(),

@@ -3,6 +3,7 @@
 
 use crate::report::{Gap, PairReport, SkipReason, Status};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// How the words on a transfer begin that arrived over another lane than was meant.
 pub const WRONG_LANE: &str = "Works, wrong lane";
@@ -53,51 +54,280 @@ pub struct PairFacts {
     pub evidence: Vec<String>,
 }
 
-/// What cannot carry KV fast, by the first word of a lane: no transfer over it proves anything.
-const SLOW: [&str; 7] = ["tcp", "sysv", "posix", "cma", "knem", "xpmem", "self"];
+/// Transports of UCX that are RDMA verbs: `ucx_info -d` of UCX 1.16 to 1.23.
+const VERBS: [&str; 12] = [
+    "rc", "dc", "ud", "srd", "rc_verbs", "ud_verbs", "rc_mlx5", "dc_mlx5", "ud_mlx5", "rc_x",
+    "dc_x", "ud_x",
+];
+/// Transports of UCX that are NVLink, or PCIe where the GPUs have no NVLink.
+const PEER_TO_PEER: [&str; 2] = ["cuda_ipc", "rocm_ipc"];
+/// RDMA by counters, where no table of UCX tells.
+pub const RDMA_BY_COUNTERS: &str = "rdma";
+/// NVLink by counters.
+pub const NVLINK_BY_COUNTERS: &str = "nvlink";
+
+/// A transport of UCX is RDMA verbs.
+pub fn is_verbs(transport: &str) -> bool {
+    VERBS.contains(&transport)
+}
+
+/// A transport of UCX is `cuda_ipc` or its like.
+pub fn is_peer_to_peer(transport: &str) -> bool {
+    PEER_TO_PEER.contains(&transport)
+}
+
+/// How UCX calls a lane whose bytes the CPU moves through messages.
+pub const EMULATED: &str = "software emulation";
+
+/// Below this share of the line rate a transfer is no `ok`.
+pub const RATE_OK: f64 = 0.9;
+/// Above this multiple of the line rate a rate is no measurement: the clock of the initiator is wrong, or it lies.
+pub const RATE_IMPOSSIBLE: f64 = 2.2;
+const RATE_IMPOSSIBLE_SOURCE: &str = "judgement of this project: a bond may show the rate of one of its two ports, and a \
+tenth is left for rounding";
+/// The same where no port tells: more than any memory moves, in Gb/s.
+pub const MEMORY_RATE: f64 = 256_000.0;
+const MEMORY_RATE_SOURCE: &str =
+    "judgement of this project: 32 TB/s, where the memory of one GPU of 2026 (HBM4) moves 22";
+
+/// Why a rate in Gb/s cannot be, and where the limit comes from: it is faster than the ports, whose rates together are
+/// `line_rate`, or than any memory.
+pub fn impossible(gbps: f64, line_rate: Option<f64>) -> Option<(String, &'static str)> {
+    let (most, than, source) = match line_rate {
+        Some(rate) if rate > 0.0 => (
+            rate * RATE_IMPOSSIBLE,
+            format!("{RATE_IMPOSSIBLE} times the line rate of {rate:.0} Gb/s"),
+            RATE_IMPOSSIBLE_SOURCE,
+        ),
+        _ => (
+            MEMORY_RATE,
+            format!("{MEMORY_RATE:.0} Gb/s"),
+            MEMORY_RATE_SOURCE,
+        ),
+    };
+    (gbps > most).then(|| (format!("{gbps:.0} Gb/s is more than {than}"), source))
+}
+
+/// The container at one end of a transfer, as far as the transfer can be held against it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct End {
+    /// Its node, where that is known.
+    pub node: Option<String>,
+    /// Its RDMA ports; none where they were not read.
+    pub ports: Option<Vec<EndPort>>,
+    /// Its GPUs are part of an NVLink domain that may span nodes; none where that was not read.
+    pub spans_nodes: Option<bool>,
+    /// Its settings leave NVLink and no RDMA.
+    pub over_nvlink: bool,
+    /// Its KV lies in host memory on purpose (`kv_buffer_device=cpu`).
+    pub host_memory: bool,
+    /// NIXL backend that its settings name.
+    pub backend: Option<String>,
+}
+
+/// One RDMA port of a container.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EndPort {
+    /// `mlx5_0`.
+    pub device: String,
+    /// Its number, from 1; none where only the device was seen.
+    pub number: Option<u32>,
+    /// Verbs over an ordinary network card.
+    pub is_software: bool,
+    /// Line rate in Gb/s, where it is known.
+    pub gbps: Option<f64>,
+    /// It was seen in a state in which no port carries data: the kernel's word for it.
+    pub lost: Option<String>,
+}
+
+impl End {
+    /// The port of this name: `mlx5_0:1`, or `mlx5_0` for any port of it. `None` where ports were not read.
+    fn port(&self, name: &str) -> Option<Option<&EndPort>> {
+        let (device, number) = name.split_once(':').unwrap_or((name, ""));
+        let same = |port: &&EndPort| {
+            port.device == device
+                && (number.is_empty() || port.number.is_none_or(|n| n.to_string() == number))
+        };
+        self.ports.as_ref().map(|ports| ports.iter().find(same))
+    }
+
+    /// The rates of these ports together in Gb/s; none as soon as one is not known.
+    fn line_rate(&self, ports: &BTreeSet<&str>) -> Option<f64> {
+        ports.iter().map(|name| self.port(name)??.gbps).sum()
+    }
+}
 
 impl PairFacts {
-    /// What is wrong with a transfer that cannot have been as it is recorded; `namespace` is that of its deployment.
-    fn contradiction(&self, namespace: Option<&str>) -> Option<&'static str> {
+    /// What carried it: `rc_mlx5` on `mlx5_0:1`, by the words of its lane.
+    fn rails(&self) -> Vec<(&str, &str)> {
+        let words = self.lane.split_whitespace();
+        words.filter_map(|word| word.split_once('/')).collect()
+    }
+
+    /// What is wrong with a transfer that cannot have been as it is told; `namespace` is that of its deployment, and the
+    /// ends are its initiator and its target.
+    fn contradiction(&self, namespace: Option<&str>, ends: [Option<&End>; 2]) -> Option<String> {
         let rates = [self.write_gbytes, self.read_gbytes];
         let sound = |rate: &f64| rate.is_finite() && *rate > 0.0;
         let first = self.lane.split(['/', ' ', ':']).next().unwrap_or_default();
         // `unknown: why`, `nothing was moved: why`.
         let none = ["", "unknown", "nothing"].contains(&first);
-        if self.wrong_bytes && (self.proven || self.status != Status::Fail) {
-            Some("its bytes were wrong, and it is not a fail")
+        let why = if self.wrong_bytes && (self.proven || self.status != Status::Fail) {
+            "its bytes were wrong, and it is not a fail"
         } else if self.proven && !matches!(self.status, Status::Ok | Status::Warn) {
-            Some("it was proven, and it did not succeed")
+            "it was proven, and it did not succeed"
         } else if self.proven && none {
-            Some("it was proven, and no lane is named")
-        } else if self.proven && SLOW.contains(&first) {
-            Some("it was proven, over a lane that proves nothing")
+            "it was proven, and no lane is named"
         } else if rates.iter().flatten().any(|rate| !sound(rate)) {
-            Some("its bandwidth is no bandwidth")
+            "its bandwidth is no bandwidth"
         } else if self
             .of_line_rate
             .is_some_and(|share| !share.is_finite() || share < 0.0)
         {
-            Some("its share of the line rate is none")
+            "its share of the line rate is none"
         } else if self.proven && rates == [None, None] {
-            Some("it was proven, and no bandwidth was measured")
+            "it was proven, and no bandwidth was measured"
         } else if let (Some(own), Some(of)) = (self.namespace.as_deref(), namespace)
             && own != of
         {
-            Some("it is of another namespace than its deployment")
+            "it is of another namespace than its deployment"
+        } else if let Some(share) = self.of_line_rate
+            && self.status == Status::Ok
+            && share < RATE_OK
+        {
+            let percent = share * 100.0;
+            return Some(format!("it is ok, at {percent:.0}% of the line rate"));
+        } else if self.proven {
+            return self.unprovable(ends);
         } else {
-            None
-        }
+            return None;
+        };
+        Some(why.to_owned())
     }
 
-    /// Takes from a transfer that contradicts itself what could be taken for a proof: a recording may come from anybody.
-    pub fn doubt(&mut self, namespace: Option<&str>) {
-        let Some(why) = self.contradiction(namespace) else {
+    /// Why a transfer that was proven cannot have been: what a transfer is judged by when it is made, as far as its record
+    /// and its ends still show it.
+    fn unprovable(&self, [initiator, target]: [Option<&End>; 2]) -> Option<String> {
+        let rails = self.rails();
+        let carries = |transport: &str| {
+            is_verbs(transport)
+                || is_peer_to_peer(transport)
+                || [RDMA_BY_COUNTERS, NVLINK_BY_COUNTERS].contains(&transport)
+        };
+        if rails.is_empty() || !rails.iter().all(|(transport, _)| carries(transport)) {
+            return Some("it was proven, over a lane that proves nothing".to_owned());
+        }
+        if self.lane.contains(EMULATED) {
+            return Some(format!("it was proven, over {EMULATED}"));
+        }
+        if !self.unproven.is_empty() || self.detail.starts_with(WRONG_LANE) {
+            return Some("it was proven, and says why it was not".to_owned());
+        }
+        let of_rdma = |transport: &str| is_verbs(transport) || transport == RDMA_BY_COUNTERS;
+        let devices: BTreeSet<&str> = rails
+            .iter()
+            .filter(|(transport, _)| of_rdma(transport))
+            .map(|(_, device)| *device)
+            .collect();
+        for device in &devices {
+            let shown = initiator.and_then(|end| end.port(device));
+            if shown == Some(None) {
+                return Some(format!(
+                    "it was proven over {device}, and {} shows no such RDMA port",
+                    self.initiator
+                ));
+            }
+            let lost = shown.flatten().and_then(|port| port.lost.as_ref());
+            if let Some(state) = lost {
+                return Some(format!(
+                    "it was proven over {device}, and {} shows that port {state}",
+                    self.initiator
+                ));
+            }
+            let soft = shown.flatten().is_some_and(|port| port.is_software);
+            if soft || device.starts_with("rxe") || device.starts_with("siw") {
+                return Some(format!(
+                    "it was proven over {device}, which is no RDMA hardware"
+                ));
+            }
+        }
+        let line_rate = initiator
+            .and_then(|end| end.line_rate(&devices))
+            .filter(|_| !devices.is_empty());
+        let gbps = [self.write_gbytes, self.read_gbytes].map(|rate| rate.map(|rate| rate * 8.0));
+        let mut rates = gbps.iter().flatten();
+        if let Some((why, _)) = rates.find_map(|gbps| impossible(*gbps, line_rate)) {
+            return Some(why);
+        }
+        if let Some(share) = self.of_line_rate {
+            if share > RATE_IMPOSSIBLE {
+                return Some(format!("{:.0}% of a line rate cannot be", share * 100.0));
+            }
+            // It is that of the largest WRITE or READ, and both of an `ok` reach that share: a third less or half more, since a
+            // port may have changed its speed.
+            let part = |gbps: &f64, rate: f64| gbps / rate / share;
+            let none_fits = |rate: f64| {
+                let near = |gbps: &f64| (1.0 / 1.5..1.5).contains(&part(gbps, rate));
+                let low = |gbps: &f64| *gbps < rate * RATE_OK / 1.5;
+                let mut both = gbps.iter().flatten();
+                !both.clone().any(near) || self.status == Status::Ok && both.any(low)
+            };
+            if let Some(rate) = line_rate.filter(|rate| none_fits(*rate)) {
+                return Some(format!(
+                    "its bandwidth is not {:.0}% of the line rate of {rate:.0} Gb/s",
+                    share * 100.0
+                ));
+            }
+        }
+        match &*self.memory {
+            "gpu" => {}
+            // What was seen of both ends decides, as when it was made.
+            "host"
+                if [initiator, target]
+                    .iter()
+                    .all(|e| e.is_some_and(|e| e.host_memory)) => {}
+            "host" => {
+                return Some(
+                    "it was proven, and its bytes lay in host memory, where the KV cache does not"
+                        .to_owned(),
+                );
+            }
+            _ => return Some("it was proven, and no memory is named".to_owned()),
+        }
+        let (initiator, target) = (initiator?, target?);
+        let apart =
+            initiator.node.is_some() && target.node.is_some() && initiator.node != target.node;
+        if apart && devices.is_empty() {
+            let within = [(initiator, &self.initiator), (target, &self.target)]
+                .into_iter()
+                .find(|(end, _)| end.spans_nodes == Some(false));
+            if let Some((_, name)) = within {
+                return Some(format!(
+                    "it was proven over NVLink between two nodes, and the NVLink of {name} ends at its node"
+                ));
+            }
+        }
+        if !devices.is_empty() && initiator.over_nvlink && target.over_nvlink {
+            return Some("it was proven over RDMA, where multi-node NVLink is meant".to_owned());
+        }
+        // Only UCX prints what it takes; of the other backends the counters tell.
+        let of_ucx = |transport: &str| is_verbs(transport) || is_peer_to_peer(transport);
+        let by_ucx = rails.iter().all(|(transport, _)| of_ucx(transport));
+        let own = initiator.backend.as_deref()?;
+        (by_ucx != own.eq_ignore_ascii_case("UCX")).then(|| {
+            format!("it was proven over a lane that is none of {own}, the backend of the worker")
+        })
+    }
+
+    /// Takes from a transfer that contradicts itself, or the containers at its ends, what could be taken for a proof: a
+    /// recording may come from anybody. The ends are its initiator and its target, where something is known of them.
+    pub fn doubt(&mut self, namespace: Option<&str>, ends: [Option<&End>; 2]) {
+        let Some(why) = self.contradiction(namespace, ends) else {
             return;
         };
         self.proven = false;
         (self.write_gbytes, self.read_gbytes, self.of_line_rate) = (None, None, None);
-        let says = format!("the recording of this transfer contradicts itself ({why})");
+        let says = format!("what is recorded of this transfer contradicts itself ({why})");
         let was = std::mem::take(&mut self.detail);
         if self.wrong_bytes || self.status == Status::Fail {
             self.status = Status::Fail;
@@ -131,5 +361,144 @@ impl PairFacts {
             of_line_rate: self.of_line_rate,
             steps: self.steps.clone(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn proven(lane: &str) -> PairFacts {
+        PairFacts {
+            initiator: "decode-0".to_owned(),
+            target: "prefill-0".to_owned(),
+            namespace: None,
+            status: Status::Ok,
+            detail: "moved right bytes".to_owned(),
+            fix: None,
+            proven: true,
+            unproven: vec![],
+            wrong_bytes: false,
+            reason: None,
+            lane: lane.to_owned(),
+            write_gbytes: Some(46.0),
+            read_gbytes: Some(45.5),
+            of_line_rate: Some(0.91),
+            memory: "gpu".to_owned(),
+            steps: vec![],
+            caveats: vec![],
+            evidence: vec![],
+        }
+    }
+
+    fn end(node: &str) -> End {
+        let port = EndPort {
+            device: "mlx5_0".to_owned(),
+            number: Some(1),
+            is_software: false,
+            gbps: Some(400.0),
+            lost: None,
+        };
+        End {
+            node: Some(node.to_owned()),
+            ports: Some(vec![port]),
+            spans_nodes: Some(false),
+            ..End::default()
+        }
+    }
+
+    const RC: &str = "rc_mlx5/mlx5_0:1 zero-copy";
+    const NVLINK: &str = "cuda_ipc/cuda zero-copy";
+    const COUNTED: &str = "rdma/mlx5_0:1 by counters";
+
+    #[test]
+    fn a_proven_transfer_is_held_against_its_ends() {
+        type Edit<'a> = &'a dyn Fn(&mut PairFacts, &mut End, &mut End);
+        let port = |end: &mut End, change: &dyn Fn(&mut EndPort)| {
+            end.ports.iter_mut().flatten().for_each(change);
+        };
+        let rows: &[(&str, &str, Edit<'_>)] = &[
+            (RC, "", &|_, _, _| ()),
+            ("rc_mlx5/mlx5_0 zero-copy", "", &|_, _, _| ()),
+            (RC, "", &|_, own, _| own.ports = None),
+            (COUNTED, "", &|_, _, _| ()),
+            (COUNTED, "", &|_, own, _| {
+                own.backend = Some("LIBFABRIC".to_owned())
+            }),
+            (COUNTED, "none of UCX", &|_, own, _| {
+                own.backend = Some("UCX".to_owned())
+            }),
+            (RC, "none of LIBFABRIC", &|_, own, _| {
+                own.backend = Some("LIBFABRIC".to_owned())
+            }),
+            (
+                "rc_mlx5/mlx5_0:2 zero-copy",
+                "no such RDMA port",
+                &|_, _, _| (),
+            ),
+            (RC, "no such RDMA port", &|_, own, _| {
+                own.ports = Some(vec![])
+            }),
+            (RC, "no RDMA hardware", &|_, own, _| {
+                port(own, &|p| p.is_software = true)
+            }),
+            (RC, "shows that port DOWN", &|_, own, _| {
+                port(own, &|p| p.lost = Some("DOWN".to_owned()));
+            }),
+            (RC, "more than 2.2 times", &|_, own, _| {
+                port(own, &|p| p.gbps = Some(100.0))
+            }),
+            (RC, "not 91%", &|pair, _, _| {
+                (pair.write_gbytes, pair.read_gbytes) = (Some(4.0), Some(4.0));
+            }),
+            (RC, "", &|_, own, _| port(own, &|p| p.gbps = None)),
+            (RC, "host memory", &|pair, _, _| {
+                pair.memory = "host".to_owned()
+            }),
+            (RC, "host memory", &|pair, own, _| {
+                pair.memory = "host".to_owned();
+                own.host_memory = true;
+            }),
+            (RC, "", &|pair, own, other| {
+                pair.memory = "host".to_owned();
+                (own.host_memory, other.host_memory) = (true, true);
+            }),
+            (NVLINK, "ends at its node", &|pair, _, _| {
+                pair.of_line_rate = None
+            }),
+            (NVLINK, "", &|pair, own, _| {
+                own.node = Some("b".to_owned());
+                pair.of_line_rate = None;
+            }),
+            (NVLINK, "", &|pair, own, other| {
+                (own.spans_nodes, other.spans_nodes) = (Some(true), None);
+                pair.of_line_rate = None;
+            }),
+            (RC, "multi-node NVLink is meant", &|_, own, other| {
+                (own.over_nvlink, other.over_nvlink) = (true, true);
+            }),
+            (RC, "", &|_, own, _| own.over_nvlink = true),
+        ];
+        for (n, (lane, wanted, edit)) in rows.iter().enumerate() {
+            let mut pair = proven(lane);
+            let (mut own, mut other) = (end("a"), end("b"));
+            edit(&mut pair, &mut own, &mut other);
+            pair.doubt(None, [Some(&own), Some(&other)]);
+            assert_eq!(pair.proven, wanted.is_empty(), "{n}: {}", pair.detail);
+            assert!(pair.detail.contains(wanted), "{n}: {}", pair.detail);
+        }
+    }
+
+    #[test]
+    fn a_transfer_between_strangers_is_held_against_itself() {
+        let mut pair = proven(RC);
+        pair.doubt(None, [None, None]);
+        assert!(pair.proven);
+        pair.write_gbytes = Some(50_000.0);
+        pair.doubt(None, [None, None]);
+        assert!(!pair.proven && pair.detail.contains("400000 Gb/s is more than 256000 Gb/s"));
+        let mut pair = proven("rc_verbs/siw0:1 zero-copy");
+        pair.doubt(None, [None, None]);
+        assert!(!pair.proven);
     }
 }

@@ -108,7 +108,9 @@ async fn on_one_host_the_lane_is_shared_memory_and_that_is_said() {
     // The log file of the worker stays as it is, and does not take away what the lane is read from.
     let log = std::env::temp_dir().join(format!("interconnect-{}.log", std::process::id()));
     std::fs::write(&log, "of the worker").unwrap();
-    let settings = [("UCX_LOG_FILE", log.to_str().unwrap())];
+    // With this one UCX aborts at the first line of its log, of which the worker's own level shows none.
+    let trigger = ("UCX_LOG_LEVEL_TRIGGER", "info");
+    let settings = [("UCX_LOG_FILE", log.to_str().unwrap()), trigger];
     let (record, verdict) = transfer(&python, &here, &here, "host", &settings).await;
     let kept = std::fs::read_to_string(&log).unwrap();
     std::fs::remove_file(&log).unwrap();

@@ -297,6 +297,61 @@ fn counters_that_stood_still_at_the_target_take_the_proof_away() {
     assert!(judged(&record).proven);
 }
 
+/// The table gives 52% and 48% of a WRITE of host memory to two rails.
+#[test]
+fn a_rail_of_which_no_counter_moved_takes_the_proof_away() {
+    let with = |first: i64, second: i64, change: &dyn Fn(&mut TransferRecord)| {
+        let mut record = host(good());
+        record.steps[0].xfer.gbps = 760.0;
+        record.steps[0].xfer.delta = counters(&[
+            ("ib/mlx5_0:1/tx_bytes", first),
+            ("ib/mlx5_1:1/tx_bytes", second),
+        ]);
+        change(&mut record);
+        let intent = Intent {
+            host_memory: true,
+            ..Intent::default()
+        };
+        judge(&record, &intent)
+    };
+    let whole = |_: &mut TransferRecord| ();
+    let even = with(FULL / 2, FULL / 2, &whole);
+    assert!(
+        even.proven && even.detail.contains("counters agree"),
+        "{}",
+        even.detail
+    );
+    // An uneven split is one, too.
+    assert!(with(FULL * 3 / 4, FULL / 4, &whole).proven);
+    let silent = with(FULL, 0, &whole);
+    assert_eq!(
+        (silent.proven, silent.unproven[0].kind),
+        (false, GapKind::Contradicted)
+    );
+    for verdict in [silent, with(1000, FULL, &whole), with(FULL * 3, 0, &whole)] {
+        assert_eq!((verdict.status, verdict.proven), (Status::Warn, false));
+        assert!(
+            verdict.detail.contains("one of 2 rails carried nothing")
+                && !verdict.detail.contains("counters agree"),
+            "{}",
+            verdict.detail
+        );
+    }
+    // Without a counter of that rail, or for descriptors so small that one rail may take them, nothing is said of it.
+    assert!(
+        with(FULL, 0, &|record| {
+            let ready = record.initiator.ready.as_mut().unwrap();
+            ready.counted.retain(|name| !name.contains("mlx5_1"));
+        })
+        .proven
+    );
+    let small = with(FULL, 0, &|record| {
+        let xfer = &mut record.steps[0].xfer;
+        (xfer.bytes, xfer.descs) = (16 << 10, BYTES / (16 << 10));
+    });
+    assert!(!small.detail.contains("rails carried"), "{}", small.detail);
+}
+
 #[test]
 fn a_rate_that_cannot_be_is_no_proof() {
     let mut record = good();

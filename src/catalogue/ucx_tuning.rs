@@ -14,6 +14,12 @@ const fn row(
     Variable::new(name, Owner::Ucx, scope, kind, default, meaning, source)
 }
 
+/// Levels of UCX's log, the gravest first.
+const LEVELS: &[&str] = &[
+    "fatal", "error", "warn", "diag", "info", "debug", "trace", "req", "data", "async", "func",
+    "poll",
+];
+
 pub(super) static TABLE: &[Variable] = &[
     row(
         "UCX_MEMTYPE_CACHE",
@@ -207,14 +213,19 @@ pub(super) static TABLE: &[Variable] = &[
     row(
         "UCX_LOG_LEVEL",
         Scope::Logging,
-        Enum(&[
-            "fatal", "error", "warn", "diag", "info", "debug", "trace", "req", "data", "async",
-            "func", "poll",
-        ]),
+        Enum(LEVELS),
         "warn",
         "What UCX prints. `error` hides the warnings about transports and devices that are not available, the only sign \
          of a silent fall to TCP; `info` prints the lanes in use.",
         "ucx v1.20.0 src/ucs/config/global_opts.c",
+    ),
+    row(
+        "UCX_LOG_LEVEL_TRIGGER",
+        Scope::Logging,
+        Enum(LEVELS),
+        "fatal",
+        "UCX aborts the process at the first message of this level or a graver one that it prints: a setting for debugging.",
+        "UCX 1.23, measured; ucx v1.20.0 src/ucs/config/global_opts.c",
     ),
     row(
         "UCX_LOG_FILE",

@@ -174,21 +174,24 @@ impl<'a> Container<'a> {
         self.place.role.as_deref() == Some("agg")
     }
 
-    /// No output that another one contradicts shows that RDMA is right: they may be of two places. A fault in one of them
-    /// stays a fault.
+    /// No output that another one contradicts shows that RDMA or the GPUs are right: they may be of two places. A fault in one
+    /// of them stays a fault.
     pub fn doubted(&self, check: &Check, outcome: Outcome) -> Outcome {
-        let Some(conflict) = self.facts.rdma.conflicts.first() else {
+        let conflicts = match check.subsystem {
+            Subsystem::Rdma => &self.facts.rdma.conflicts,
+            Subsystem::Gpu => &self.facts.gpu.conflicts,
+            _ => return outcome,
+        };
+        let Some(conflict) = conflicts.first() else {
             return outcome;
         };
-        if check.subsystem != Subsystem::Rdma {
-            return outcome;
-        }
         let doubt = |draft: Draft| match draft.status {
             Status::Ok => Draft::skipped(Skip::new(
                 SkipReason::Unparsable,
                 format!(
-                    "{}, if the pasted outputs were of one place; {} and {} contradict each other",
-                    draft.detail, conflict.one.0.shown_as, conflict.other.0.shown_as
+                    "{}, if the pasted outputs were of one place; {}",
+                    draft.detail,
+                    conflict.between()
                 ),
             )),
             _ => draft,

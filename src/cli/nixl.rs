@@ -11,7 +11,6 @@ use super::{
     node::{from_one, name_and_file, not_blank},
 };
 use crate::checks::Subject;
-use crate::facts::container::process::KvTransfer;
 use crate::facts::pair::PairFacts;
 use crate::manifest::Inventory;
 use crate::report::{ExitCode, InputError, Note, Pairs, TRANSFER};
@@ -23,7 +22,7 @@ use crate::transfer::{
     Halt, Intent, Limits, Local, Open, Path, Settings, Step, TransferRecord, Verdict, judge,
     run_until,
 };
-use crate::{ask, catalogue, checks, collect};
+use crate::{ask, catalogue, checks, collect, evaluate};
 use clap::{ArgGroup, Args, ValueEnum};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -414,7 +413,7 @@ async fn one_pair<T: Open, I: Open>(
         backend: choice
             .backend
             .clone()
-            .or_else(|| named_backend(initiator_facts))
+            .or_else(|| evaluate::end(initiator_facts).backend)
             .unwrap_or_else(|| "UCX".to_owned()),
         memory: choice.memory,
         gpu: choice.gpu,
@@ -490,32 +489,10 @@ fn variables(facts: &Snapshot) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// The backend that the engine selects, as far as its environment and its command line say.
-fn named_backend(facts: &Snapshot) -> Option<String> {
-    let variables = variables(facts);
-    let named = [
-        "SGLANG_DISAGGREGATION_NIXL_BACKEND",
-        "TRTLLM_NIXL_KVCACHE_BACKEND",
-    ];
-    let chosen = named.iter().find_map(|name| variables.get(*name)).cloned();
-    let config = || kv_transfer(facts).and_then(|config| config.backend);
-    chosen.or_else(config)
-}
-
-fn kv_transfer(facts: &Snapshot) -> Option<KvTransfer> {
-    let process = checks::Container::parse(facts).facts.process;
-    process.kv_transfer.known().map(|seen| seen.value.clone())
-}
-
 /// What the deployment means to use, from the environment of its ends.
 fn intent(initiator: &Snapshot, target: &Snapshot) -> Intent {
-    let over_nvlink = |facts: &Snapshot| {
-        let tls = variables(facts).get("UCX_TLS").cloned().unwrap_or_default();
-        let list = crate::judge::TransportList::parse(&tls);
-        !tls.is_empty() && !list.negated() && !list.names_rdma() && list.allows("cuda_ipc")
-    };
-    let host_memory = |facts| kv_transfer(facts).is_some_and(|config| config.host_memory);
-    let path = if over_nvlink(initiator) && over_nvlink(target) {
+    let [own, other] = [initiator, target].map(evaluate::end);
+    let path = if own.over_nvlink && other.over_nvlink {
         Path::MultiNodeNvlink
     } else {
         Path::Rdma
@@ -529,8 +506,8 @@ fn intent(initiator: &Snapshot, target: &Snapshot) -> Intent {
     });
     Intent {
         path,
-        host_memory: host_memory(initiator) && host_memory(target),
-        backend: named_backend(initiator),
+        host_memory: own.host_memory && other.host_memory,
+        backend: own.backend,
         line_rates: BTreeMap::new(),
         likely_cause: worst.map(|f| format!("{} ({})", f.detail, f.target)),
         likely_fix: worst.and_then(|f| f.fix.clone()),

@@ -6,14 +6,15 @@
 
 use super::transcript;
 use super::{Unparsable, Why};
+use std::collections::VecDeque;
 
-/// A resource limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A resource limit; the smaller one comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Limit {
-    /// No limit.
-    Unlimited,
     /// At most that many bytes.
     Bytes(u64),
+    /// No limit.
+    Unlimited,
 }
 
 /// `RLIMIT_MEMLOCK`.
@@ -27,30 +28,21 @@ pub struct Memlock {
 
 /// Reads whatever of `/proc/<pid>/limits`, `ulimit -a` or `ulimit -l` was pasted.
 pub fn parse(text: &str) -> Result<Memlock, Unparsable> {
-    let two = |error: &Unparsable| matches!(error.why, Why::TwoPlaces { .. });
+    let decided = |error: &Unparsable| matches!(error.why, Why::TwoPlaces { .. });
     match parse_proc_limits(text) {
-        Err(error) if !two(&error) => parse_ulimit(text),
+        Err(error) if !decided(&error) => parse_ulimit(text),
         read => read,
     }
 }
 
-/// The one limit of a text, which may show it more than once.
-fn one(
-    tool: &'static str,
-    text: &str,
-    mut all: impl Iterator<Item = Memlock>,
-) -> Result<Memlock, Unparsable> {
-    let first = all.next().ok_or_else(|| Unparsable::new(tool, text))?;
-    if all.any(|other| other != first) {
-        let what = "two different limits of locked memory";
-        return Err(Unparsable::two_places(tool, what));
-    }
-    Ok(first)
+fn two_places(tool: &'static str) -> Unparsable {
+    Unparsable::two_places(tool, "two different limits of locked memory")
 }
 
 /// `/proc/<pid>/limits`: soft and hard limit in bytes.
 pub fn parse_proc_limits(text: &str) -> Result<Memlock, Unparsable> {
-    let limits = transcript::lines(text).filter_map(|line| {
+    const TOOL: &str = "/proc/self/limits";
+    let mut limits = transcript::lines(text).filter_map(|line| {
         let mut words = line
             .trim()
             .strip_prefix("Max locked memory")?
@@ -62,34 +54,102 @@ pub fn parse_proc_limits(text: &str) -> Result<Memlock, Unparsable> {
             hard: Some(hard),
         })
     });
-    one("/proc/self/limits", text, limits)
+    // A text may show it more than once.
+    let first = limits.next().ok_or_else(|| Unparsable::new(TOOL, text))?;
+    match limits.all(|other| other == first) {
+        true => Ok(first),
+        false => Err(two_places(TOOL)),
+    }
 }
 
 /// `ulimit -l` (one number in KiB, or `unlimited`) and the memory line of `ulimit -a` in any shell:
 /// `max locked memory (kbytes, -l) 64`, `locked memory (kbytes) 64`, `-l: locked-in-memory size (kbytes) 64`.
+///
+/// Of one place there may be two: the soft limit (`-Sl`, `-Sa`) and the hard one (`-Hl`, `-Ha`). The commands before them tell
+/// which is which. Where only the two numbers were copied, the first is read as the soft one, unless it is the larger: should they
+/// be of two places after all, the smaller is judged.
 pub fn parse_ulimit(text: &str) -> Result<Memlock, Unparsable> {
+    const TOOL: &str = "ulimit -l";
+    let mut asked: VecDeque<Side> = VecDeque::new();
     let (mut named, mut alone) = (Vec::new(), Vec::new());
     for line in transcript::lines(text) {
         let line = line.trim();
-        if line.is_empty() || transcript::prompt(line).is_some() {
+        let command = transcript::prompt(line);
+        if let Some(command) = command.or_else(|| line.starts_with("ulimit ").then_some(line)) {
+            asked = command.split([';', '&', '|']).filter_map(side).collect();
             continue;
         }
         let value = line.split_whitespace().next_back().unwrap_or_default();
         let Some(limit) = limit(value, 1024) else {
             continue;
         };
-        let memlock = Memlock {
-            soft: limit,
-            hard: None,
-        };
-        if line.contains("locked") && line.contains("mem") || line.contains("lockedmem") {
-            named.push(memlock);
+        let shown = if line.contains("locked") && line.contains("mem") || line.contains("lockedmem")
+        {
+            &mut named
         } else if value == line {
-            alone.push(memlock);
-        }
+            &mut alone
+        } else {
+            continue;
+        };
+        shown.push((asked.pop_front(), limit));
     }
-    let shown = if named.is_empty() { alone } else { named };
-    one("ulimit -l", text, shown.into_iter())
+    let is_alone = named.is_empty();
+    let shown = if is_alone { alone } else { named };
+    // As often as it is shown, it is one.
+    let of = |wanted: fn(Option<Side>) -> bool| -> Vec<Limit> {
+        let mut limits: Vec<Limit> = Vec::new();
+        for (side, limit) in &shown {
+            if wanted(*side) && !limits.contains(limit) {
+                limits.push(*limit);
+            }
+        }
+        limits
+    };
+    let soft = of(|side| side != Some(Side::Hard));
+    let hard = of(|side| side == Some(Side::Hard));
+    match (&soft[..], &hard[..]) {
+        ([], []) => Err(Unparsable::new(TOOL, text)),
+        ([], _) => Err(Unparsable {
+            tool: TOOL,
+            why: Why::Lacking {
+                what: "the hard limit only, and the soft one is in force: paste what `ulimit -Sl` prints",
+            },
+        }),
+        ([soft], []) => Ok(Memlock {
+            soft: *soft,
+            hard: None,
+        }),
+        ([soft], [hard]) if soft <= hard => Ok(Memlock {
+            soft: *soft,
+            hard: Some(*hard),
+        }),
+        ([soft, hard], [])
+            if is_alone && shown.len() == 2 && soft < hard && shown[0].0.is_none() =>
+        {
+            Ok(Memlock {
+                soft: *soft,
+                hard: Some(*hard),
+            })
+        }
+        _ => Err(two_places(TOOL)),
+    }
+}
+
+/// Which limit a command of the shell prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Soft,
+    Hard,
+}
+
+/// `ulimit -Hl`; without `H` it is the soft one.
+fn side(command: &str) -> Option<Side> {
+    let mut words = command.split_whitespace();
+    let flags: String = words
+        .find(|word| *word == "ulimit")
+        .map(|_| words.filter(|word| word.starts_with('-')).collect())?;
+    let is_hard = flags.contains('H') && !flags.contains('S');
+    Some(if is_hard { Side::Hard } else { Side::Soft })
 }
 
 fn limit(word: &str, unit_bytes: u64) -> Option<Limit> {
@@ -207,6 +267,58 @@ max memory size         (kbytes, -m) unlimited\n",
         for text in ["", "max memory size (kbytes, -m) unlimited\n", "many\n"] {
             assert!(parse(text).is_err(), "{text:?}");
         }
+    }
+
+    #[test]
+    fn soft_and_hard_limit_of_one_place_are_one() {
+        let (small, unlimited) = (Limit::Bytes(8192 << 10), Limit::Unlimited);
+        let locked =
+            |value: &str| format!("open files (-n) 1024\nmax locked memory (kbytes, -l) {value}\n");
+        for (text, wanted) in [
+            (
+                "8192\nunlimited\n".to_owned(),
+                Some((small, Some(unlimited))),
+            ),
+            (
+                "$ ulimit -Sl\n8192\n$ ulimit -Hl\nunlimited\n".to_owned(),
+                Some((small, Some(unlimited))),
+            ),
+            (
+                "u@h:~$ ulimit -Hl; ulimit -Sl\nunlimited\n8192\n".to_owned(),
+                Some((small, Some(unlimited))),
+            ),
+            (
+                format!(
+                    "$ ulimit -a\n{}$ ulimit -H -a\n{}",
+                    locked("8192"),
+                    locked("unlimited")
+                ),
+                Some((small, Some(unlimited))),
+            ),
+            ("$ ulimit -l\n8192\n".to_owned(), Some((small, None))),
+            // A soft limit never exceeds the hard one.
+            (
+                "$ ulimit -Sl\nunlimited\n$ ulimit -Hl\n8192\n".to_owned(),
+                None,
+            ),
+            (
+                "$ ulimit -l\n8192\n$ ulimit -l\nunlimited\n".to_owned(),
+                None,
+            ),
+            ("8192\n16384\nunlimited\n".to_owned(), None),
+            ("8192\nunlimited\n8192\nunlimited\n".to_owned(), None),
+        ] {
+            let read = parse(&text);
+            match wanted {
+                Some((soft, hard)) => assert_eq!(read.unwrap(), Memlock { soft, hard }, "{text:?}"),
+                None => assert!(
+                    read.unwrap_err().to_string().contains("two places"),
+                    "{text:?}"
+                ),
+            }
+        }
+        let hard = parse("$ ulimit -Hl\nunlimited\n").unwrap_err();
+        assert!(hard.to_string().contains("the hard limit only"), "{hard}");
     }
 
     #[test]

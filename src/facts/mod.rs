@@ -33,6 +33,7 @@ pub mod transcript;
 pub mod ucx_info;
 pub mod ucx_log;
 pub mod vendor;
+pub mod work_completion;
 
 mod unparsable;
 

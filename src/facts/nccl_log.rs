@@ -7,6 +7,7 @@
 
 use super::tally::Tally;
 use super::transcript::{self, excerpt};
+use super::work_completion;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What PyTorch says when a collective did not end in time.
@@ -164,6 +165,8 @@ pub struct GpuDirect {
 pub enum Fault {
     /// `/dev/shm` is too small.
     SharedMemoryTooSmall,
+    /// Memory could not be registered with an adapter, for this reason: `Cannot allocate memory`; empty where none is said.
+    Registration(String),
     /// A work request failed with this status: `IBV_WC_RETRY_EXC_ERR`.
     Completion(String),
     /// A network plugin could not be initialised.
@@ -365,22 +368,37 @@ fn warning(log: &mut NcclLog, message: &str) -> bool {
         keep(&mut log.faults, Fault::SharedMemoryTooSmall);
         return true;
     }
+    if let Some(why) = registration(message) {
+        keep(&mut log.faults, Fault::Registration(why));
+        return true;
+    }
     completion(log, message)
 }
 
-/// `Got completion from peer .. status=IBV_WC_RETRY_EXC_ERR(12)`; before 2.24 `.. with status=12`.
+/// `Call to ibv_reg_mr failed with error Cannot allocate memory`, `Call to ibv_reg_mr_iova2 failed`, and since 2.19
+/// `Call to ibv_reg_dmabuf_mr failed with error Bad address errno 14`.
+fn registration(message: &str) -> Option<String> {
+    let (_, call) = message.split_once("Call to ibv_reg_")?;
+    let (name, tail) = call.split_once(" failed")?;
+    let is_memory = ["mr", "mr_iova", "mr_iova2", "dmabuf_mr"].contains(&name);
+    let why = tail.trim_start().strip_prefix("with error ");
+    let why = why.map_or("", |why| why.split(" errno").next().unwrap_or_default());
+    is_memory.then(|| excerpt(why.trim()))
+}
+
+/// `Got completion from peer .. status=IBV_WC_RETRY_EXC_ERR(12)`; before 2.24 `.. with status=12`, `.. with error 12, opcode`.
 /// True where it is one.
 fn completion(log: &mut NcclLog, message: &str) -> bool {
-    let Some((_, tail)) = message.split_once("Got completion from peer") else {
+    let Some((_, tail)) = message.split_once("Got completion ") else {
         return false;
     };
     let status = tail
         .split_once("status=")
-        .and_then(|(_, status)| status.split(['(', ' ', ',']).next());
-    keep(
-        &mut log.faults,
-        Fault::Completion(excerpt(status.unwrap_or_default())),
-    );
+        .or_else(|| tail.split_once("with error "))
+        .and_then(|(_, status)| status.split(['(', ' ', ',']).next())
+        .unwrap_or_default();
+    let status = work_completion::name(status).map_or_else(|| excerpt(status), str::to_owned);
+    keep(&mut log.faults, Fault::Completion(status));
     true
 }
 
@@ -449,6 +467,48 @@ n0:1:2 [0] misc/shmutils.cc:72 NCCL WARN Error: failed to extend /dev/shm/nccl-a
             ])
         );
         assert_eq!(log.warnings.total(), 2);
+    }
+
+    #[test]
+    fn a_status_is_one_however_it_is_written_and_memory_has_its_own_fault() {
+        let warn = |text: &str| format!("n:1:1 [0] net_ib.cc:1 NCCL WARN {text}\n");
+        let completion = |status: &str| Fault::Completion(status.to_owned());
+        let registration = |why: &str| Fault::Registration(why.to_owned());
+        for (text, wanted) in [
+            (
+                "NET/IB: Got completion from peer 192.0.2.2<1> with status=12 opcode=0",
+                completion("IBV_WC_RETRY_EXC_ERR"),
+            ),
+            (
+                "NET/IB : Got completion with error 12, opcode 0, len 0, vendor err 129",
+                completion("IBV_WC_RETRY_EXC_ERR"),
+            ),
+            (
+                "NET/IB: Got completion from peer x with status=IBV_WC_LOC_PROT_ERR(4) opcode=0",
+                completion("IBV_WC_LOC_PROT_ERR"),
+            ),
+            (
+                "NET/IB: Got completion from peer x with status=77 opcode=0",
+                completion("77"),
+            ),
+            (
+                "Call to ibv_reg_mr failed with error Cannot allocate memory",
+                registration("Cannot allocate memory"),
+            ),
+            (
+                "Call to ibv_reg_dmabuf_mr failed with error Bad address errno 14",
+                registration("Bad address"),
+            ),
+            ("Call to ibv_reg_mr_iova2 failed", registration("")),
+        ] {
+            let log = parse(&warn(text));
+            assert_eq!(log.faults, BTreeSet::from([wanted]), "{text}");
+            assert_eq!(log.unknown.total(), 0, "{text}");
+        }
+        let log = parse(&warn(
+            "Call to ibv_modify_qp failed with error Invalid argument",
+        ));
+        assert!(log.faults.is_empty() && log.unknown.total() == 1);
     }
 
     #[test]

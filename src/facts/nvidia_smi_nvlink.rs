@@ -58,6 +58,16 @@ impl GpuLinks {
     }
 }
 
+impl Nvlinks {
+    /// The last GPU lists fewer links than another, and nothing says why: the copy is cut within it.
+    pub fn breaks_off(&self) -> bool {
+        let listed = |gpu: &GpuLinks| gpu.links.len();
+        let most = self.gpus.iter().map(listed).max();
+        let last = self.gpus.last().filter(|gpu| gpu.verdict.is_none());
+        last.is_some_and(|gpu| listed(gpu) == 0 || Some(listed(gpu)) < most)
+    }
+}
+
 /// Reads the output.
 pub fn parse(text: &str) -> Result<Nvlinks, Unparsable> {
     let mut nvlinks = Nvlinks::default();

@@ -20,6 +20,7 @@ pub fn refuse(ask: &Ask, text: &str) -> Option<String> {
     match &unparsable.why {
         Why::Failed { .. } => None,
         Why::Empty => Some(format!("is empty: there is no {name} in it")),
+        Why::Lacking { what } => Some(format!("shows {what}")),
         Why::TwoPlaces { what } => Some(format!(
             "holds two places in one paste: {what}; hand in the {name} of one place"
         )),

@@ -35,6 +35,12 @@ pub enum Why {
         /// What is there twice, sanitised.
         what: String,
     },
+    /// An output of the tool that does not show what is asked of it.
+    #[error("it shows {what}")]
+    Lacking {
+        /// What it shows instead, and what would show it.
+        what: &'static str,
+    },
     /// Something else altogether.
     #[error("not recognised: `{seen}`")]
     Foreign {
@@ -72,7 +78,9 @@ impl From<Unparsable> for Skip {
     fn from(unparsable: Unparsable) -> Self {
         let reason = match unparsable.why {
             Why::Failed { reason, .. } => reason,
-            Why::Empty | Why::Foreign { .. } | Why::TwoPlaces { .. } => SkipReason::Unparsable,
+            Why::Empty | Why::Foreign { .. } | Why::TwoPlaces { .. } | Why::Lacking { .. } => {
+                SkipReason::Unparsable
+            }
         };
         Self::new(reason, unparsable.to_string())
     }

@@ -32,6 +32,7 @@ pub(super) fn rule(name: &str) -> Rule {
         "UCX_KEEPALIVE_INTERVAL" => |s| readable(s, keepalive),
         "UCX_RC_TIMEOUT" => |s| readable(s, rc_timeout),
         "UCX_LOG_LEVEL" => |s| readable(s, log_level),
+        "UCX_LOG_LEVEL_TRIGGER" => |s| readable(s, log_level_trigger),
         "UCX_PROTO_ENABLE" => |s| readable(s, proto_enable),
         "UCX_WARN_INVALID_CONFIG" | "UCX_WARN_UNUSED_ENV_VARS" => |s| readable(s, warnings),
         _ => |s| readable(s, plain),
@@ -412,6 +413,22 @@ fn log_level(_: &Setting<'_>, value: &str) -> Verdict {
     )
 }
 
+/// Measured with UCX 1.23: the process ends by SIGABRT at the first message of that level or a graver one, where UCX_LOG_LEVEL
+/// lets it be printed; a word that is no level changes nothing.
+fn log_level_trigger(_: &Setting<'_>, value: &str) -> Verdict {
+    if is(value, &["fatal"]) {
+        return Verdict::ok("3.2", format!("{value:?} is the default"));
+    }
+    Verdict::warn(
+        "3.2",
+        format!(
+            "{value:?} makes UCX abort the process (SIGABRT) at the first message of this level or a graver one that it prints, \
+             however harmless"
+        ),
+        "remove UCX_LOG_LEVEL_TRIGGER",
+    )
+}
+
 fn proto_enable(_: &Setting<'_>, value: &str) -> Verdict {
     match switch(value) {
         Some(false) => Verdict::warn(
@@ -588,6 +605,10 @@ mod tests {
             ("UCX_RC_TIMEOUT", "soon", String::new(), Fail),
             ("UCX_LOG_LEVEL", "INFO", String::new(), Ok),
             ("UCX_LOG_LEVEL", "trace", String::new(), Warn),
+            ("UCX_LOG_LEVEL_TRIGGER", "INFO", String::new(), Warn),
+            ("UCX_LOG_LEVEL_TRIGGER", "error", String::new(), Warn),
+            ("UCX_LOG_LEVEL_TRIGGER", "loud", String::new(), Warn),
+            ("UCX_LOG_LEVEL_TRIGGER", "FATAL", String::new(), Ok),
             ("UCX_MEMTYPE_REG_WHOLE", "n", String::new(), Warn),
             ("UCX_PROTO_ENABLE", "n", String::new(), Warn),
             ("UCX_ACC_DEVICES", "none", String::new(), Fail),

@@ -174,6 +174,7 @@ enum Place {
 fn place(name: &str) -> Place {
     match name {
         "UCX_LOG_LEVEL"
+        | "UCX_LOG_LEVEL_TRIGGER"
         | "UCX_LOG_FILE"
         | "UCX_MEMTYPE_CACHE"
         | "UCX_HANDLE_ERRORS"

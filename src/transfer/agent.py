@@ -828,6 +828,7 @@ def main():
     for name in [n for n in os.environ if ALWAYS_UNSET.match(n)]:
         os.environ.pop(name, None)
     os.environ["UCX_LOG_FILE"] = ""  # Unset, ucx.conf could still name a file.
+    os.environ["UCX_LOG_LEVEL_TRIGGER"] = "fatal"  # UCX would abort at the first line of the level that is asked for here.
     if os.environ.get("UCX_HANDLE_ERRORS", "bt") not in ("bt", "none"):
         os.environ["UCX_HANDLE_ERRORS"] = "bt"  # `freeze` and `debug` would wait for a person.
     limit = int(cfg["bytes"]) + int(cfg.get("rss_bytes", 2 << 30))

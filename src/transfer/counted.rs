@@ -4,6 +4,7 @@ use super::lane::{Class, Lane, Unknown, base, soft};
 use super::protocol::{Counters, Kind, PortFacts, Ready, Words};
 use super::record::StepRecord;
 use super::ucx_text::Rail;
+use crate::pair::{NVLINK_BY_COUNTERS, RDMA_BY_COUNTERS};
 use std::collections::BTreeMap;
 
 /// Part of the payload that a counter must show to have carried it. Headers and repeats only add (6.62 MB of payload
@@ -14,6 +15,11 @@ pub const COUNTER_FLOOR: u64 = 4 << 20;
 /// Above this multiple of the payload a device carried something else beside it, so that its counter tells nothing of the
 /// payload: an HCA that is shared counts everybody's bytes. Judgement of this project.
 pub const COUNTER_EXCESS: f64 = 2.0;
+/// Below this part of what the table gives it, a rail among several carried nothing to speak of. Far below any imbalance of
+/// rails: judgement of this project.
+pub const RAIL_SHARE: f64 = 0.1;
+/// Smaller descriptors may go over one rail, whatever the row that covers them shows. Judgement of this project.
+pub const RAIL_BYTES: u64 = 64 << 10;
 /// The largest RDMA MTU: what one packet of soft-RoCE carries at most.
 const PACKET: f64 = 4096.0;
 
@@ -63,6 +69,26 @@ pub fn by_counters(delta: &Counters, counted: &[Words], moved: u64, sends: bool)
     if moved < COUNTER_FLOOR {
         return Counted::TooSmall;
     }
+    let by_device = carriers(delta, sends);
+    // Verbs in software move the counters of the network card beneath them as well, so the card is asked last.
+    for group in ["ib/", "hw/", "nvlink/", "net/"] {
+        let of_group = || by_device.values().filter(|c| c.device.starts_with(group));
+        if of_group().map(Carrier::at_most).sum::<f64>() >= moved as f64 * COUNTER_SHARE {
+            let part = |c: &&Carrier| c.at_most() >= moved as f64 / 20.0;
+            let devices = of_group().filter(part).cloned().collect();
+            let much = |c: &Carrier| !c.packets && c.amount as f64 > moved as f64 * COUNTER_EXCESS;
+            return if of_group().any(much) {
+                Counted::Crowded(devices)
+            } else {
+                Counted::Carried(devices)
+            };
+        }
+    }
+    Counted::Nobody
+}
+
+/// By how much the counter of each device moved in the direction of the payload.
+fn carriers(delta: &Counters, sends: bool) -> BTreeMap<&str, Carrier> {
     let mut by_device: BTreeMap<&str, Carrier> = BTreeMap::new();
     for (key, change) in delta {
         let Some((device, counter)) = key.rsplit_once('/') else {
@@ -89,21 +115,42 @@ pub fn by_counters(delta: &Counters, counted: &[Words], moved: u64, sends: bool)
             *entry = seen;
         }
     }
-    // Verbs in software move the counters of the network card beneath them as well, so the card is asked last.
-    for group in ["ib/", "hw/", "nvlink/", "net/"] {
-        let of_group = || by_device.values().filter(|c| c.device.starts_with(group));
-        if of_group().map(Carrier::at_most).sum::<f64>() >= moved as f64 * COUNTER_SHARE {
-            let part = |c: &&Carrier| c.at_most() >= moved as f64 / 20.0;
-            let devices = of_group().filter(part).cloned().collect();
-            let much = |c: &Carrier| !c.packets && c.amount as f64 > moved as f64 * COUNTER_EXCESS;
-            return if of_group().any(much) {
-                Counted::Crowded(devices)
-            } else {
-                Counted::Carried(devices)
-            };
-        }
+    by_device
+}
+
+/// A rail of the table whose counter stood still: of several that are to carry a share each, every one must have moved.
+fn silent_rail(lane: &Lane, step: &StepRecord, initiator: &Ready, sends: bool) -> Option<String> {
+    let moved = step.xfer.moved;
+    if lane.class != Class::Rdma || step.xfer.bytes < RAIL_BYTES || moved < COUNTER_FLOOR {
+        return None;
     }
-    Counted::Nobody
+    // Paths of one device are one rail here.
+    let mut shares: BTreeMap<&str, f64> = BTreeMap::new();
+    for rail in &lane.rails {
+        *shares.entry(rail.device.as_str()).or_default() += f64::from(rail.percent?) / 100.0;
+    }
+    let readable = |device: &&str| {
+        let name = format!("ib/{device}");
+        initiator.counted.iter().any(|known| **known == *name)
+    };
+    if shares.len() < 2 || !shares.keys().all(readable) {
+        return None;
+    }
+    let by_device = carriers(&step.xfer.delta, sends);
+    let amount = |device: &str| {
+        by_device
+            .get(format!("ib/{device}").as_str())
+            .map_or(0, |c| c.amount)
+    };
+    let (device, share) = shares
+        .iter()
+        .find(|(device, share)| (amount(device) as f64) < moved as f64 * **share * RAIL_SHARE)?;
+    Some(format!(
+        "the counter of {device} moved by {} bytes, and UCX gives it {:.0}% of {moved}: one of {} rails carried nothing to speak of",
+        amount(device),
+        share * 100.0,
+        shares.len(),
+    ))
 }
 
 /// Do table and counters tell the same story?
@@ -113,7 +160,7 @@ pub enum Agreement {
     Agree(String),
     /// The counters cannot tell.
     Silent(String),
-    /// They do at one end, and at the other nothing moved that should have.
+    /// They do in part: at the other end, or on another rail, nothing moved that should have.
     OneSided(String),
     /// They do not.
     Disagree(String),
@@ -143,13 +190,16 @@ pub fn agreement(
         {
             Agreement::Disagree(format!("at the target {} moved instead", shown(&devices)))
         }
-        (Counted::Crowded(devices), _) => {
-            Agreement::Silent(format!("at the target {}", crowd(&devices, moved)))
-        }
         (Counted::Nobody, Some(ready)) if all_counted(lane, ready) => Agreement::OneSided(format!(
             "no RDMA counter of the target moved by the payload of {moved} bytes"
         )),
-        _ => said,
+        (theirs, _) => match (silent_rail(lane, step, initiator, sends), theirs) {
+            (Some(why), _) => Agreement::OneSided(why),
+            (None, Counted::Crowded(devices)) => {
+                Agreement::Silent(format!("at the target {}", crowd(&devices, moved)))
+            }
+            (None, _) => said,
+        },
     }
 }
 
@@ -272,8 +322,8 @@ pub fn from_counters(step: &StepRecord, initiator: &Ready) -> Result<Lane, Unkno
         .unwrap_or_default();
     let (class, transport) = match first.split_once('/') {
         Some(("net", _)) => (Class::Tcp, "network"),
-        Some(("nvlink", _)) => (Class::Nvlink, "nvlink"),
-        Some((_, device)) => (verbs(device), "rdma"),
+        Some(("nvlink", _)) => (Class::Nvlink, NVLINK_BY_COUNTERS),
+        Some((_, device)) => (verbs(device), RDMA_BY_COUNTERS),
         None => return Err(Unknown::new("no counter moved by the payload", None)),
     };
     let rail = |c: &Carrier| Rail {

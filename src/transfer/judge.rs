@@ -9,7 +9,8 @@ use super::protocol::{Memory, PortFacts, Ready, Role};
 use super::record::{Failure, Stage, StepRecord, TransferRecord, What};
 use super::ucx_text::{self, UcxText};
 use super::{cause, complaints, words};
-use crate::pair::{WRONG_BYTES, WRONG_LANE};
+pub use crate::pair::RATE_OK;
+use crate::pair::{WRONG_BYTES, WRONG_LANE, impossible};
 use crate::report::{Gap, GapKind, SkipReason, Status};
 use std::collections::BTreeMap;
 
@@ -108,9 +109,7 @@ pub struct StepVerdict {
     pub line: String,
 }
 
-/// Below these shares of the line rate: warn, and warn "far below".
-pub const RATE_OK: f64 = 0.9;
-/// See [`RATE_OK`].
+/// Below [`RATE_OK`] of the line rate: warn. Below this share: warn "far below".
 pub const RATE_FAR: f64 = 0.7;
 /// Below this share a lane looks like TCP or a software bounce, whatever its name is.
 pub const RATE_BOUNCE: f64 = 0.05;
@@ -121,15 +120,6 @@ pub const BULK_BYTES: u64 = 1 << 20;
 /// Where the thresholds come from.
 pub const RATE_SOURCE: &str = "judgement of this project: large RDMA writes reach 92 to 98 % of line rate, since headers \
 take 1 to 3 %; azurehpc-health-checks passes ib_write_bw at 90 to 95 %";
-
-/// Above this multiple of the line rate a rate is no measurement: the clock of the initiator is wrong, or it lies.
-pub const RATE_IMPOSSIBLE: f64 = 2.2;
-const RATE_IMPOSSIBLE_SOURCE: &str = "judgement of this project: a bond may show the rate of one of its two ports, and a \
-tenth is left for rounding";
-/// The same where no port tells: more than any memory moves, in Gb/s.
-pub const MEMORY_RATE: f64 = 256_000.0;
-const MEMORY_RATE_SOURCE: &str =
-    "judgement of this project: 32 TB/s, where the memory of one GPU of 2026 (HBM4) moves 22";
 
 /// Judges one transfer.
 pub fn judge(record: &TransferRecord, intent: &Intent) -> Verdict {
@@ -207,7 +197,7 @@ fn step(
         .as_ref()
         .ok()
         .and_then(|lane| line_rate(lane, &ready.ports, intent));
-    let impossible = impossible(xfer.gbps, rate);
+    let impossible = impossible(xfer.gbps, rate).map(|(why, source)| format!("{why} ({source})"));
     let of_line_rate = rate
         .filter(|rate| total >= RATE_BYTES && *rate > 0.0)
         .map(|rate| xfer.gbps / rate);
@@ -247,23 +237,6 @@ fn step(
         impossible,
         line,
     }
-}
-
-/// Why a rate cannot be: faster than the ports, or than any memory.
-fn impossible(gbps: f64, line_rate: Option<f64>) -> Option<String> {
-    let (most, than) = match line_rate {
-        Some(rate) if rate > 0.0 => (
-            rate * RATE_IMPOSSIBLE,
-            format!(
-                "{RATE_IMPOSSIBLE} times the line rate of {rate:.0} Gb/s ({RATE_IMPOSSIBLE_SOURCE})"
-            ),
-        ),
-        _ => (
-            MEMORY_RATE,
-            format!("{MEMORY_RATE:.0} Gb/s ({MEMORY_RATE_SOURCE})"),
-        ),
-    };
-    (gbps > most).then(|| format!("{gbps:.0} Gb/s is more than {than}"))
 }
 
 /// What libfabric's log says of the provider comes first: a provider that is TCP is no RDMA, whatever counters show, since

@@ -5,6 +5,8 @@
 
 use super::protocol::{Kind, PortFacts};
 use super::ucx_text::{Rail, Row, UcxText};
+use crate::pair::{EMULATED, is_peer_to_peer, is_verbs};
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// Kinds of lanes, as a person names them.
@@ -57,7 +59,7 @@ pub struct Lane {
 impl Lane {
     /// The receiver's or sender's CPU moves the bytes through messages.
     pub fn emulated(&self) -> bool {
-        self.how.contains("software emulation")
+        self.how.contains(EMULATED)
     }
 
     /// The bytes go through buffers on the way, although the lane itself is a real one.
@@ -147,7 +149,11 @@ pub fn by_table(
     for row in &used {
         lanes.push(lane(row, ports)?);
     }
-    let last = lanes.pop().ok_or_else(|| Unknown::new("no row", None))?;
+    let mut last = lanes.pop().ok_or_else(|| Unknown::new("no row", None))?;
+    // The connection took other devices on the way: which share went over which is not known.
+    if lanes.iter().any(|other| !same_devices(other, &last)) {
+        last.rails.iter_mut().for_each(|rail| rail.percent = None);
+    }
     match lanes
         .iter()
         .find(|l| l.class != last.class || l.emulated() != last.emulated())
@@ -158,6 +164,13 @@ pub fn by_table(
             Some(format!("{other}; {last}")),
         )),
     }
+}
+
+fn same_devices(one: &Lane, other: &Lane) -> bool {
+    let of = |lane: &Lane| -> BTreeSet<String> {
+        lane.rails.iter().map(|rail| rail.device.clone()).collect()
+    };
+    of(one) == of(other)
 }
 
 fn lane(row: &Row, ports: &[PortFacts]) -> Result<Lane, Unknown> {
@@ -201,19 +214,11 @@ fn class(rail: &Rail, inter_node: bool, ports: &[PortFacts]) -> Option<Class> {
     match rail.transport.as_str() {
         "tcp" => Some(Class::Tcp),
         "cma" | "sysv" | "posix" | "xpmem" | "knem" => Some(Class::SharedMemory),
-        "cuda_ipc" | "rocm_ipc" if inter_node => Some(Class::MultiNodeNvlink),
-        "cuda_ipc" | "rocm_ipc" => Some(Class::Nvlink),
+        name if is_peer_to_peer(name) && inter_node => Some(Class::MultiNodeNvlink),
+        name if is_peer_to_peer(name) => Some(Class::Nvlink),
         name if is_verbs(name) => Some(soft(&rail.device, ports).unwrap_or(Class::Rdma)),
         _ => None,
     }
-}
-
-fn is_verbs(transport: &str) -> bool {
-    const VERBS: &[&str] = &[
-        "rc", "dc", "ud", "srd", "rc_verbs", "ud_verbs", "rc_mlx5", "dc_mlx5", "ud_mlx5", "rc_x",
-        "dc_x", "ud_x",
-    ];
-    VERBS.contains(&transport)
 }
 
 /// A port of this name is in the container: `mlx5_0:1`, or `mlx5_0` for any port of it.

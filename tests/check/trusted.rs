@@ -5,8 +5,8 @@ use crate::on;
 use crate::rack::{Fabric, Rack};
 use dynamo_interconnect_check::bundle;
 use dynamo_interconnect_check::evaluate::{Beside, evaluate};
-use dynamo_interconnect_check::pair::PairFacts;
-use dynamo_interconnect_check::report::{Report, SkipReason, Status, Trust};
+use dynamo_interconnect_check::pair::{PairFacts, WRONG_LANE};
+use dynamo_interconnect_check::report::{Gap, GapKind, Report, SkipReason, Status, Trust};
 use dynamo_interconnect_check::snapshot::{Answer, Bundle};
 use tempfile::TempDir;
 
@@ -50,12 +50,24 @@ async fn recorded(fabric: Fabric) -> Bundle {
     let mut bundle = bundle::read(&path).unwrap();
     let made = &mut bundle.deployment.as_mut().unwrap().transfers;
     for prefill in ["g-prefill-0", "g-prefill-1"] {
-        made.extend(["g-decode-0", "g-decode-1"].map(|decode| pair(decode, prefill)));
+        let lane = lane(fabric);
+        made.extend(["g-decode-0", "g-decode-1"].map(|decode| pair(lane, decode, prefill)));
     }
     bundle
 }
 
-fn pair(initiator: &str, target: &str) -> PairFacts {
+/// The lane that is meant, as a transfer names it.
+fn lane(fabric: Fabric) -> &'static str {
+    match fabric {
+        Fabric::InfiniBand | Fabric::Roce => "rc_mlx5/mlx5_0:1 zero-copy",
+        Fabric::Efa => {
+            "rdma/rdmap100s0:1 and rdma/rdmap101s0:1 and rdma/rdmap102s0:1 and rdma/rdmap103s0:1 by counters"
+        }
+        Fabric::Mnnvl => "cuda_ipc/cuda zero-copy",
+    }
+}
+
+fn pair(lane: &str, initiator: &str, target: &str) -> PairFacts {
     PairFacts {
         initiator: initiator.to_owned(),
         target: target.to_owned(),
@@ -67,7 +79,7 @@ fn pair(initiator: &str, target: &str) -> PairFacts {
         unproven: vec![],
         wrong_bytes: false,
         reason: None,
-        lane: "the lane that is meant".to_owned(),
+        lane: lane.to_owned(),
         write_gbytes: Some(45.0),
         read_gbytes: Some(45.0),
         of_line_rate: Some(0.95),
@@ -178,10 +190,12 @@ async fn every_pair_must_be_proven_each_once() {
         );
         let turned = |all: &mut Vec<PairFacts>| {
             let other = all[other].clone();
-            all[n] = pair(&other.target, &other.initiator);
+            all[n] = pair(&other.lane, &other.target, &other.initiator);
         };
         assert_eq!(made(&turned), Trust::Unproven, "{other} both ways");
-        let within = |all: &mut Vec<PairFacts>| all[n] = pair("g-decode-0", "g-decode-1");
+        let within = |all: &mut Vec<PairFacts>| {
+            all[n] = pair(lane(Fabric::InfiniBand), "g-decode-0", "g-decode-1");
+        };
         assert_eq!(made(&within), Trust::Unproven, "{n} within a role");
     }
     // A worker more is four pairs and two more.
@@ -215,7 +229,7 @@ async fn transfers_that_contradict_themselves_prove_nothing() {
     let report = made(&|pair| pair.wrong_bytes = true);
     assert_eq!(report.trust, Trust::Untrusted);
     assert!(report.verdict.contains("WRONG BYTES"), "{}", report.verdict);
-    let cases: [(&str, Change<'_>); 11] = [
+    let cases: &[(&str, Change<'_>)] = &[
         ("tcp", &|pair| pair.lane = "tcp/eth0".to_owned()),
         ("no lane", &|pair| pair.lane = String::new()),
         ("unknown", &|pair| pair.lane = "unknown: why".to_owned()),
@@ -235,10 +249,40 @@ async fn transfers_that_contradict_themselves_prove_nothing() {
             (pair.status, pair.reason) = (Status::Skipped, Some(SkipReason::Timeout));
         }),
         ("fail", &|pair| pair.status = Status::Fail),
+        ("emulated", &|pair| {
+            pair.lane = "rc_mlx5/mlx5_0:1 software emulation".to_owned();
+        }),
+        ("no such transport", &|pair| {
+            pair.lane = "zz/mlx5_0:1 zero-copy".to_owned()
+        }),
+        ("no such port", &|pair| {
+            pair.lane = "50% on rc_mlx5/mlx5_0:1 and 50% on rc_mlx5/mlx5_99:1 zero-copy".to_owned();
+        }),
+        ("no hardware", &|pair| {
+            pair.lane = "rc_verbs/rxe0:1 zero-copy".to_owned()
+        }),
+        ("nvlink between nodes", &|pair| {
+            pair.lane = "cuda_ipc/cuda zero-copy".to_owned()
+        }),
+        ("host memory", &|pair| pair.memory = "host".to_owned()),
+        ("no memory", &|pair| pair.memory = "none".to_owned()),
+        ("slow and ok", &|pair| pair.of_line_rate = Some(0.01)),
+        ("slow and fast", &|pair| pair.write_gbytes = Some(4.0)),
+        ("share above one", &|pair| pair.of_line_rate = Some(5.0)),
+        ("rate", &|pair| pair.write_gbytes = Some(5000.0)),
+        ("gap", &|pair| {
+            pair.unproven = vec![Gap {
+                kind: GapKind::HostMemory,
+                why: "the bytes lay in host memory".to_owned(),
+            }];
+        }),
+        ("wrong lane", &|pair| {
+            pair.detail = format!("{WRONG_LANE}: over tcp/eth0")
+        }),
     ];
     for (what, change) in cases {
         let report = made(change);
-        let trust = match what {
+        let trust = match *what {
             "fail" => Trust::Untrusted,
             _ => Trust::Unproven,
         };

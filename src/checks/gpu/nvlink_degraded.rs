@@ -1,6 +1,7 @@
 use crate::check;
 use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
+use crate::checks::words::listed;
 use crate::facts::container::gpu::{Gpu, MOST_LINKS};
 use crate::facts::nvidia_smi_nvlink::{GpuLinks, Nvlinks, Verdict};
 use crate::facts::nvidia_smi_topo::{Matrix, NvlinkReach, Path};
@@ -169,17 +170,7 @@ fn pairs(matrix: &Matrix, list: &[Gpu]) -> Seen {
         ));
     }
     if least < most {
-        // The matrix need not be symmetric.
-        let weak = matrix
-            .pairs()
-            .flat_map(|(a, b)| [(a, b), (b, a)])
-            .find(|(a, b)| matrix.gpu_path(*a, *b) == Some(Path::NvLink(least)));
-        let pair = weak.map_or_else(String::new, |(a, b)| {
-            format!("GPU{} GPU{}: ", matrix.gpus[a].index, matrix.gpus[b].index)
-        });
-        return Seen::Faults(vec![format!(
-            "{pair}NV{least} where other pairs have NV{most}: links are dead"
-        )]);
+        return Seen::Faults(vec![weak(matrix, most)]);
     }
     let between = format!("NV{most} between all pairs");
     let most = usize::from(most);
@@ -206,6 +197,49 @@ fn pairs(matrix: &Matrix, list: &[Gpu]) -> Seen {
             format!("{between}; how many NVLinks this product has is not known"),
         )),
     }
+}
+
+/// Which pairs have fewer links than `most`. Where these are all pairs of some GPUs, the fault is in them.
+fn weak(matrix: &Matrix, most: u16) -> String {
+    // The matrix need not be symmetric.
+    let links = |(a, b): (usize, usize)| {
+        let both = [matrix.gpu_path(a, b), matrix.gpu_path(b, a)];
+        let links = both.into_iter().filter_map(|path| match path? {
+            Path::NvLink(links) => Some(links),
+            _ => None,
+        });
+        links.min().unwrap_or(most)
+    };
+    let weak: Vec<(usize, usize)> = matrix.pairs().filter(|pair| links(*pair) < most).collect();
+    let counts = weak.iter().map(|pair| links(*pair));
+    let seen = match (counts.clone().min(), counts.max()) {
+        (Some(least), Some(other)) if least < other => format!("NV{least} to NV{other}"),
+        (least, _) => format!("NV{}", least.unwrap_or(most)),
+    };
+    let others = matrix.gpus.len().saturating_sub(1);
+    let of = |gpu: usize| weak.iter().filter(move |(a, b)| *a == gpu || *b == gpu);
+    let all_weak = |gpu: &usize| others > 1 && of(*gpu).count() == others;
+    let gpus: Vec<usize> = (0..matrix.gpus.len()).filter(all_weak).collect();
+    let name = |at: usize| format!("GPU{}", matrix.gpus[at].index);
+    if !gpus.is_empty()
+        && weak
+            .iter()
+            .all(|(a, b)| gpus.contains(a) || gpus.contains(b))
+    {
+        let names: Vec<String> = gpus.into_iter().map(name).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        return format!(
+            "{}: {seen} to all other GPUs, where other pairs have NV{most}: links are dead",
+            listed(&names)
+        );
+    }
+    let pair = |(a, b): &(usize, usize)| format!("{} {}", name(*a), name(*b));
+    let names: Vec<String> = weak.iter().map(pair).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    format!(
+        "{}: {seen} where other pairs have NV{most}: links are dead",
+        listed(&names)
+    )
 }
 
 fn line(gpu: &GpuLinks) -> String {
@@ -459,6 +493,49 @@ mod tests {
         );
         let slow = sound.replace("26.562", "13.281");
         assert_eq!(with(&matrix("NV18", "NV18"), &slow), Ok(Status::Warn));
+    }
+
+    #[test]
+    fn the_gpus_with_dead_links_are_named() {
+        // Links from each GPU to each; `-` is itself.
+        let said = |rows: &[&str]| {
+            let names: Vec<String> = (0..rows.len()).map(|gpu| format!("GPU{gpu}")).collect();
+            let mut text = format!("\t{}\n", names.join("\t"));
+            for (name, row) in names.iter().zip(rows) {
+                let cell = |word: &str| match word {
+                    "-" => " X ".to_owned(),
+                    links => format!("NV{links}"),
+                };
+                let cells: Vec<String> = row.split_whitespace().map(cell).collect();
+                text.push_str(&format!("{name}\t{}\n", cells.join("\t")));
+            }
+            let place = container("decode", &[(&ask::NVIDIA_SMI_TOPO, text.as_str())]);
+            outcome(run, &place).unwrap().remove(0).detail
+        };
+        for (rows, wanted) in [
+            (
+                &["- 18 17 18", "18 - 17 18", "17 17 - 17", "18 18 17 -"][..],
+                "GPU2: NV17 to all other GPUs, where other pairs have NV18: links are dead",
+            ),
+            (
+                &["- 18 17 16", "18 - 17 16", "17 17 - 16", "16 16 16 -"],
+                "GPU2, GPU3: NV16 to NV17 to all other GPUs, where other pairs have NV18: links are dead",
+            ),
+            (
+                &["- 17 18", "17 - 18", "18 18 -"],
+                "GPU0 GPU1: NV17 where other pairs have NV18: links are dead",
+            ),
+            (
+                &["- 18", "17 -"],
+                "GPU0 GPU1: NV17 where other pairs have NV18: links are dead",
+            ),
+            (
+                &["- 17 18 18", "17 - 18 18", "18 18 - 16", "18 18 16 -"],
+                "GPU0 GPU1, GPU2 GPU3: NV16 to NV17 where other pairs have NV18: links are dead",
+            ),
+        ] {
+            assert_eq!(said(rows), wanted);
+        }
     }
 
     fn outcomes(topo: &str, links: &str, name: &str, gpus: usize) -> Outcome {

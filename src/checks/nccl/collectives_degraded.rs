@@ -4,6 +4,7 @@ use crate::checks::declare::{Draft, Outcome};
 use crate::checks::shm;
 use crate::checks::words::counted;
 use crate::facts::nccl_log::{Fault, Network, Via};
+use crate::facts::work_completion;
 use crate::observed::Skip;
 use crate::report::SkipReason;
 
@@ -131,10 +132,29 @@ fn run(container: &Container<'_>) -> Outcome {
                     shm::asked(shm::engine_of(container.facts.process.worker_word())).size
                 ),
             ),
+            Fault::Registration(why) => {
+                let why = if why.is_empty() {
+                    "no reason is said"
+                } else {
+                    why
+                };
+                add(
+                    Draft::fail(format!("memory could not be registered for RDMA: {why}")),
+                    &format!("Call to ibv_reg_mr failed: {why}"),
+                    if why.contains("Cannot allocate memory") {
+                        "raise the limit of locked memory (ulimit -l) or add IPC_LOCK to the container and run it as root; \
+                         --input ulimit=FILE judges the limit"
+                    } else if why.contains("Bad address") {
+                        "GPU memory cannot be registered: load nvidia_peermem or use dmabuf (--input lsmod=FILE judges it)"
+                    } else {
+                        "look at the limit of locked memory (ulimit -l), and at GPUDirect RDMA (nvidia_peermem or dmabuf)"
+                    },
+                );
+            }
             Fault::Completion(status) => add(
-                Draft::fail(format!("a transfer failed with {status}")),
+                Draft::fail(format!("a transfer failed with {}", completion(status))),
                 status,
-                "look at the path to the peer: GID, addresses, switch, flow control; the peer may also be gone",
+                of_completion(status),
             ),
             Fault::PluginFailed(name) => add(
                 Draft::warn(format!(
@@ -168,11 +188,43 @@ fn run(container: &Container<'_>) -> Outcome {
     ])
 }
 
+/// A status with its number and what it means.
+fn completion(status: &str) -> String {
+    let known = work_completion::number(status).zip(work_completion::meaning(status));
+    match known {
+        Some((number, meaning)) => format!("{status} ({number}): {meaning}"),
+        None if status.is_empty() => "a status that is not shown".to_owned(),
+        None => format!("status {status}"),
+    }
+}
+
+/// What to do about a transfer that failed with this status.
+fn of_completion(status: &str) -> &'static str {
+    match status {
+        "IBV_WC_WR_FLUSH_ERR" => {
+            "it follows from what broke the connection before: look at the first error of this rank and of its peer"
+        }
+        "IBV_WC_LOC_PROT_ERR"
+        | "IBV_WC_LOC_ACCESS_ERR"
+        | "IBV_WC_REM_ACCESS_ERR"
+        | "IBV_WC_REM_OP_ERR" => {
+            "an adapter could not reach the memory: look at GPUDirect RDMA (nvidia_peermem or dmabuf), at the IOMMU and at ACS \
+             (`explain acs`)"
+        }
+        "IBV_WC_RNR_RETRY_EXC_ERR" => {
+            "the peer took nothing: look at its log, it may be stopped or gone"
+        }
+        _ => {
+            "look at the path to the peer: GID, addresses, switch, flow control; the peer may also be gone"
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::ask;
-    use crate::checks::testing::{NOTHING, verdict};
+    use crate::checks::testing::{NOTHING, container, outcome, verdict};
     use crate::report::Status;
 
     #[test]
@@ -209,6 +261,27 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_status_is_translated_and_memory_that_is_not_registered_stands_beside_it() {
+        let warn = |text: &str| format!("n:1:1 [0] net_ib.cc:1 NCCL WARN {text}\n");
+        let text = warn("Call to ibv_reg_mr failed with error Cannot allocate memory")
+            + &warn("NET/IB: Got completion from peer 192.0.2.2<1> with status=12 opcode=0 len=0");
+        let place = container("decode", &[(&ask::NCCL_LOG, text.as_str())]);
+        let drafts = outcome(run, &place).unwrap();
+        let said: Vec<&str> = drafts.iter().map(|draft| draft.detail.as_str()).collect();
+        assert_eq!(
+            said,
+            [
+                "memory could not be registered for RDMA: Cannot allocate memory",
+                "a transfer failed with IBV_WC_RETRY_EXC_ERR (12): transport retry counter exceeded",
+            ]
+        );
+        assert!(drafts.iter().all(|draft| draft.status == Status::Fail));
+        assert!(drafts[0].fix.as_deref().unwrap().contains("ulimit -l"));
+        assert!(of_completion("IBV_WC_LOC_PROT_ERR").contains("ACS"));
+        assert_eq!(completion("77"), "status 77");
     }
 
     #[test]

@@ -1,9 +1,11 @@
 use crate::check;
 use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
-use crate::checks::words::part;
+use crate::checks::words::{listed, part};
+use crate::facts::container::rdma::Device;
 use crate::facts::sysfs::Backing;
 use crate::observed::Skip;
+use std::collections::BTreeSet;
 
 check! {
     /// A device is verbs in software over an ordinary interface (`rxe`, `siw`).
@@ -40,9 +42,24 @@ fn run(container: &Container<'_>) -> Outcome {
             part(software.len(), own.len(), "device", ("is", "are")),
             software.join(", ")
         );
+        let which: BTreeSet<&str> = own
+            .iter()
+            .filter(|device| device.backing == Backing::Software)
+            .filter_map(|device| kind(device))
+            .collect();
+        let which = match which.len() {
+            0 => String::new(),
+            _ => format!(": {}", which.into_iter().collect::<Vec<_>>().join(" and ")),
+        };
+        let headline = format!(
+            "{} {} verbs in software over an ordinary interface{which}",
+            listed(&software),
+            if software.len() == 1 { "is" } else { "are" }
+        );
         let seen = devices.evidence(software.iter().copied());
         let fix = "use a node with RDMA hardware, or name the hardware ports in UCX_NET_DEVICES";
-        return Ok(vec![Draft::warn(detail).with([seen]).fix(fix)]);
+        let draft = Draft::warn(detail).headline(headline);
+        return Ok(vec![draft.with([seen]).fix(fix)]);
     }
     let unknown = of(Backing::Unknown);
     if !unknown.is_empty() {
@@ -62,11 +79,23 @@ fn run(container: &Container<'_>) -> Outcome {
     Ok(vec![Draft::ok(detail).with([seen])])
 }
 
+/// Which of the kernel's two drivers makes a software device, where that is known.
+fn kind(device: &Device) -> Option<&'static str> {
+    let name = device.hca.name.as_str();
+    if device.is_iwarp || name.starts_with("siw") {
+        Some("soft-iWARP (`siw`)")
+    } else if name.starts_with("rxe") || device.hca.transport.as_deref() == Some("InfiniBand") {
+        Some("soft-RoCE (`rxe`)")
+    } else {
+        None
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::ask;
-    use crate::checks::testing::{NOTHING, changed, hca, verdict};
+    use crate::checks::testing::{NOTHING, changed, container, hca, outcome, verdict};
     use crate::report::Status;
 
     #[test]
@@ -82,6 +111,39 @@ mod tests {
         let mut virtual_only = changed(&healthy, &[(&ask::RDMA_PCI, "")]);
         virtual_only.retain(|(a, _)| a.id != ask::RDMA_ATTRIBUTES.id);
         assert_eq!(verdict(run, "decode", &virtual_only), Ok(Status::Warn));
+    }
+
+    #[test]
+    fn the_kind_of_software_is_named_where_it_is_known() {
+        let said = |name: &str, node_type: &str| {
+            let answers = hca(name, "4: ACTIVE", "open");
+            let attributes = format!(
+                "/sys/class/infiniband/{name}/node_type: {node_type}\n/sys/class/infiniband/{name}/parent: eth0"
+            );
+            let answers = changed(&answers, &[(&ask::RDMA_ATTRIBUTES, &attributes)]);
+            let given: Vec<(&ask::Ask, &str)> = answers
+                .iter()
+                .map(|(ask, text)| (*ask, text.as_ref()))
+                .collect();
+            let draft = outcome(run, &container("decode", &given))
+                .unwrap()
+                .remove(0);
+            draft.headline.unwrap()
+        };
+        let over = "is verbs in software over an ordinary interface";
+        assert_eq!(
+            said("rxe0", "1: CA"),
+            format!("rxe0 {over}: soft-RoCE (`rxe`)")
+        );
+        assert_eq!(
+            said("siw0", "4: RNIC"),
+            format!("siw0 {over}: soft-iWARP (`siw`)")
+        );
+        assert_eq!(
+            said("mlx5_0", "4: RNIC"),
+            format!("mlx5_0 {over}: soft-iWARP (`siw`)")
+        );
+        assert_eq!(said("mlx5_0", "1: CA"), format!("mlx5_0 {over}"));
     }
 
     #[test]

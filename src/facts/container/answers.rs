@@ -4,6 +4,7 @@ use crate::ask::Ask;
 use crate::observed::{Observed, Skip};
 use crate::report::{Evidence, SkipReason};
 use crate::snapshot::{Snapshot, evidence};
+use std::collections::BTreeSet;
 use std::ops::Deref;
 
 /// A fact and the read that gave it.
@@ -32,6 +33,34 @@ impl<T> Deref for Seen<T> {
 
     fn deref(&self) -> &T {
         &self.value
+    }
+}
+
+/// Two pasted outputs that contradict each other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Conflict {
+    /// What the one says, as `ibstat: mlx5_0:1 ACTIVE`.
+    pub one: (&'static Ask, String),
+    /// What the other says.
+    pub other: (&'static Ask, String),
+}
+
+impl Conflict {
+    /// Who contradicts whom: `ibstat and ibv_devinfo contradict each other`.
+    pub fn between(&self) -> String {
+        let (one, other) = (self.one.0, self.other.0);
+        if one.id == other.id {
+            return format!("{} contradicts itself", one.shown_as);
+        }
+        format!(
+            "{} and {} contradict each other",
+            one.shown_as, other.shown_as
+        )
+    }
+
+    /// The two outputs, whoever is named first.
+    pub fn asks(&self) -> BTreeSet<&'static str> {
+        [self.one.0.id, self.other.0.id].into()
     }
 }
 

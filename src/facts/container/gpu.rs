@@ -1,6 +1,6 @@
 //! GPUs, how they are joined, the driver, and the nodes that the container was given.
 
-use super::answers::{Seen, first, list, observed, pairs, tool};
+use super::answers::{Conflict, Seen, first, list, observed, pairs, tool};
 use crate::ask;
 use crate::facts::nvidia_smi_nvlink::{self, Nvlinks};
 use crate::facts::nvidia_smi_q::{self, Query};
@@ -32,6 +32,8 @@ pub struct Gpus {
     pub nodes: Observed<Seen<BTreeMap<String, Node>>>,
     /// The line by which `nvidia-smi` refuses to run because library and kernel module differ.
     pub versions_differ: Option<Seen<String>>,
+    /// Pasted outputs that show different numbers of GPUs.
+    pub conflicts: Vec<Conflict>,
 }
 
 /// One GPU.
@@ -175,6 +177,10 @@ impl Gpus {
             },
         );
         let nvlink = tool(snapshot, &ask::NVIDIA_SMI_NVLINK, nvidia_smi_nvlink::parse);
+        let conflicts = match snapshot.is_pasted() {
+            true => conflicts(&topology, &fabric, &nvlink),
+            false => Vec::new(),
+        };
         Self {
             list: gpus(snapshot, &fabric, &nodes, &nvlink, &topology),
             driver: driver(snapshot, &fabric),
@@ -188,6 +194,7 @@ impl Gpus {
             places: list(snapshot, &ask::GPU_PCI, places),
             nodes,
             versions_differ: versions_differ(snapshot),
+            conflicts,
         }
     }
 
@@ -204,6 +211,37 @@ impl Gpus {
         let usable = nodes.into_iter().filter(|(_, node)| node.is_open);
         Ok(usable.map(|(path, _)| path).collect())
     }
+}
+
+/// Outputs that show different numbers of GPUs. The matrix and the full query tell of all there are; the list of NVLinks of
+/// one GPU may have been asked for that one (`-i`), and one that breaks off says nothing of the rest.
+fn conflicts(
+    topology: &Observed<Seen<Matrix>>,
+    query: &Observed<Seen<Query>>,
+    nvlink: &Observed<Seen<Nvlinks>>,
+) -> Vec<Conflict> {
+    let mut counts: Vec<(&'static ask::Ask, usize)> = Vec::new();
+    counts.extend(topology.known().map(|m| (m.ask, m.gpus.len())));
+    counts.extend(query.known().map(|query| {
+        let attached = query.attached_gpus.map(|n| n as usize);
+        (query.ask, attached.unwrap_or(query.gpus.len()))
+    }));
+    let Some((first, most)) = counts.first().copied() else {
+        return Vec::new();
+    };
+    let links = nvlink.known().filter(|links| {
+        let n = links.gpus.len();
+        n > most || n > 1 && !links.breaks_off()
+    });
+    counts.extend(links.map(|links| (links.ask, links.gpus.len())));
+    let shown = |n: usize| format!("{n} {}", if n == 1 { "GPU" } else { "GPUs" });
+    let others = counts.iter().skip(1).filter(|(_, n)| *n != most);
+    others
+        .map(|(ask, n)| Conflict {
+            one: (first, shown(most)),
+            other: (ask, shown(*n)),
+        })
+        .collect()
 }
 
 /// `NVML_ERROR_LIB_RM_VERSION_MISMATCH` in the words of `nvidia-smi`.

@@ -16,7 +16,7 @@ pub mod process;
 pub mod rdma;
 pub mod software;
 
-pub use answers::Seen;
+pub use answers::{Conflict, Seen};
 
 use crate::observed::{Observed, Skip};
 use crate::report::SkipReason;

@@ -4,7 +4,7 @@
 //! is not yet one that can be used: that takes its `/dev/infiniband/uverbsN` in the container, which must open
 //! (rdma-system(8)).
 
-use super::answers::{self, Seen, first, list, observed, pairs, tool, whole};
+use super::answers::{self, Conflict, Seen, first, list, observed, pairs, tool, whole};
 use crate::ask::{self, Ask};
 use crate::facts::hca::{Gid, GidKind, Hca, Hcas, LinkLayer, Port, PortState};
 use crate::facts::ibdev2netdev::Netdevs;
@@ -44,22 +44,6 @@ pub struct Rdma {
     pub counters: Observed<Seen<BTreeMap<PortKey, Counters>>>,
     /// Network interfaces by device, as far as they are in this network namespace.
     pub netdevs: Observed<Seen<BTreeMap<String, BTreeSet<String>>>>,
-}
-
-/// Two pasted outputs that contradict each other.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Conflict {
-    /// What the one says, as `ibstat: mlx5_0:1 ACTIVE`.
-    pub one: (&'static Ask, String),
-    /// What the other says.
-    pub other: (&'static Ask, String),
-}
-
-impl Conflict {
-    /// The two outputs, whoever is named first.
-    pub fn asks(&self) -> BTreeSet<&'static str> {
-        [self.one.0.id, self.other.0.id].into()
-    }
 }
 
 /// One device, from all sources together.

@@ -1,0 +1,105 @@
+//! The containers at the ends of transfers, from what was read of them.
+
+use crate::facts::container::Facts;
+use crate::facts::container::rdma::{Device, state_word};
+use crate::facts::hca::PortState;
+use crate::facts::nvidia_smi_q::{FabricState, Query};
+use crate::facts::pair::{End, EndPort};
+use crate::facts::sysfs::Backing;
+use crate::judge::TransportList;
+use crate::snapshot::{Deployment, Folded, Snapshot};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Takes from transfers that contradict themselves, or the containers that they were made between, what could be taken for a
+/// proof. The same for a run and for its recording, which may come from anybody.
+pub(super) fn doubt(record: &mut Deployment, snapshots: &[Folded]) {
+    let proven = record.transfers.iter().filter(|pair| pair.proven);
+    let named: BTreeSet<&str> = proven
+        .flat_map(|pair| [pair.initiator.as_str(), pair.target.as_str()])
+        .collect();
+    let mut ends: BTreeMap<String, End> = BTreeMap::new();
+    // Of several containers of a pod the one with a role moves KV.
+    let (own, beside): (Vec<&Folded>, Vec<&Folded>) = snapshots
+        .iter()
+        .partition(|folded| folded.place().role.is_some());
+    for folded in own.into_iter().chain(beside) {
+        let pod = &folded.place().pod;
+        if named.contains(pod.as_str()) && !ends.contains_key(pod) {
+            ends.insert(pod.clone(), end(&folded.open()));
+        }
+    }
+    let namespace = record.namespace.as_deref();
+    for pair in &mut record.transfers {
+        let of = |name: &str| ends.get(name);
+        let both = [of(&pair.initiator), of(&pair.target)];
+        pair.doubt(namespace, both);
+    }
+}
+
+/// What a transfer is held against at one end.
+pub fn end(snapshot: &Snapshot) -> End {
+    let facts = Facts::read(snapshot);
+    let environment = facts.process.environment.known();
+    let value = |name: &str| environment?.variables.get(name).map(String::as_str);
+    let kv_transfer = facts.process.kv_transfer.known();
+    let tls = TransportList::parse(value("UCX_TLS").unwrap_or_default());
+    let devices = facts.rdma.devices.known();
+    let named = [
+        "SGLANG_DISAGGREGATION_NIXL_BACKEND",
+        "TRTLLM_NIXL_KVCACHE_BACKEND",
+    ];
+    let backend = named.into_iter().find_map(value).map(str::to_owned);
+    End {
+        node: snapshot.place.node.clone(),
+        ports: devices.map(|devices| devices.iter().flat_map(ports).collect()),
+        spans_nodes: facts.gpu.fabric.known().and_then(|seen| spans_nodes(seen)),
+        over_nvlink: value("UCX_TLS").is_some_and(|tls| !tls.is_empty())
+            && !tls.negated()
+            && !tls.names_rdma()
+            && tls.allows("cuda_ipc"),
+        host_memory: kv_transfer.is_some_and(|config| config.host_memory),
+        backend: backend.or_else(|| kv_transfer?.backend.clone()),
+    }
+}
+
+fn ports(device: &Device) -> Vec<EndPort> {
+    let unseen = EndPort {
+        device: device.hca.name.clone(),
+        number: None,
+        is_software: device.backing == Backing::Software,
+        gbps: None,
+        lost: None,
+    };
+    if device.hca.ports.is_empty() {
+        return vec![unseen];
+    }
+    let all = device.hca.ports.iter();
+    all.map(|port| {
+        use PortState::{Armed, Down, Init, Nop};
+        let lost = port.state.as_ref();
+        let lost = lost.filter(|state| matches!(state, Nop | Down | Init | Armed));
+        // Older kernels print SDR for a speed that they do not know.
+        let rate = port.rate.as_ref();
+        let rate = rate.filter(|rate| rate.speed.as_deref() != Some("SDR"));
+        EndPort {
+            number: Some(port.number),
+            gbps: rate.map(|rate| rate.rate_gbps),
+            lost: lost.map(|state| state_word(state).to_owned()),
+            ..unseen.clone()
+        }
+    })
+    .collect()
+}
+
+/// Whether NVLink may leave the node; none where the driver does not say it of each GPU.
+fn spans_nodes(query: &Query) -> Option<bool> {
+    let fabrics = || query.gpus.iter().map(|gpu| gpu.fabric.as_ref());
+    if fabrics().flatten().any(|fabric| fabric.is_multi_node()) {
+        return Some(true);
+    }
+    let ends_here = fabrics().all(|fabric| {
+        fabric
+            .is_some_and(|f| f.cluster_uuid.is_some() || f.state == Some(FabricState::NotSupported))
+    });
+    (!query.gpus.is_empty() && ends_here).then_some(false)
+}
