@@ -190,6 +190,10 @@ fn next(report: &Report, record: &Deployment) -> Option<String> {
     let seen = !report.workloads.is_empty() && report.errors.is_empty();
     match report.trust {
         _ if !seen => None,
+        Trust::Unproven | Trust::NotApplicable if report.way_out().is_some() => {
+            let remedy = report.way_out().unwrap_or_default();
+            Some(format!("{remedy}, then `{command}` again"))
+        }
         Trust::Untrusted => Some(format!("apply 1, then `{command} --transfer`")),
         Trust::Unproven if !report.undone().is_empty() => Some(format!(
             "apply the fix of the transfer, then `{command} --transfer` again"

@@ -34,7 +34,7 @@ use serde::{Deserialize, Serialize};
 pub use status::{KvPath, SkipReason, Status};
 use std::collections::BTreeSet;
 pub use trust::Trust;
-use verdict::{undone, verdict};
+use verdict::{undone, unreached, verdict};
 pub use workload::{EnvReport, SourceRef, WorkerReport, WorkloadReport};
 
 /// Version of the JSON form. Raised only when a field changes its meaning or goes away.
@@ -362,12 +362,26 @@ impl Report {
         undone(&self.checks)
     }
 
+    /// Containers and machines of which nothing is known, because the way to them failed.
+    pub fn unreached(&self) -> Vec<&Finding> {
+        unreached(&self.checks)
+    }
+
+    /// What gets further where the way to a container failed, as a clause; None where nothing stood in the way.
+    pub fn way_out(&self) -> Option<&str> {
+        self.unreached().first()?.fix.as_deref()
+    }
+
     /// What the pipeline should do. `fail_on`: from which status on a finding fails the run. `require_trusted`: anything but
     /// trusted is 3.
     pub fn exit_code(&self, fail_on: FailOn, require_trusted: bool) -> ExitCode {
         // What was asked for and could not be done is no pass: also what the run had no time for.
         let unseen = |f: &Finding| f.reason == Some(SkipReason::RunDeadline);
-        if !self.errors.is_empty() || !self.undone().is_empty() || self.checks.iter().any(unseen) {
+        if !self.errors.is_empty()
+            || !self.undone().is_empty()
+            || !self.unreached().is_empty()
+            || self.checks.iter().any(unseen)
+        {
             ExitCode::CouldNotRun
         } else if self.checks.iter().any(|f| fail_on.fails(f.status))
             || fail_on != FailOn::Never && self.judged_nothing()

@@ -430,7 +430,7 @@ mod live {
             || snapshot
                 .answers
                 .values()
-                .any(|a| missing(a, &[SkipReason::ConnectionLost]))
+                .any(|a| missing(a, &[SkipReason::ConnectionLost, SkipReason::Unreachable]))
     }
 
     /// What is kept of the deployment beside its containers.

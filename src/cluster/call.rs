@@ -59,7 +59,9 @@ pub enum Cause {
         said: String,
     },
     /// Any other answer that is not a success.
-    #[error("the API server answered {code}: {said}; look at its log, or at the proxy before it")]
+    #[error(
+        "the API server answered {code}: {said}; look at the log of the API server, or at the proxy before it"
+    )]
     Answer {
         /// HTTP status.
         code: u16,
@@ -95,7 +97,7 @@ pub enum Cause {
     },
     /// An answer that is not what the API promises.
     #[error(
-        "the answer could not be read ({said}); is a proxy or another service answering at this address?"
+        "the answer could not be read ({said}); look whether a proxy or another service answers at this address"
     )]
     Unparsable {
         /// Where it stopped making sense.
@@ -103,7 +105,7 @@ pub enum Cause {
     },
     /// More bytes than any answer has.
     #[error(
-        "the answer is larger than {} MiB; is a proxy or another service answering at this address?", .limit >> 20
+        "the answer is larger than {} MiB; look whether a proxy or another service answers at this address", .limit >> 20
     )]
     TooLarge {
         /// The limit it passed, in bytes.
@@ -148,7 +150,7 @@ impl Cause {
             | Self::Throttled { .. }
             | Self::Answer { .. }
             | Self::Tls(_)
-            | Self::Unreachable { .. } => SkipReason::ConnectionLost,
+            | Self::Unreachable { .. } => SkipReason::Unreachable,
         }
     }
 }

@@ -18,6 +18,41 @@ pub(super) fn undone(checks: &[Finding]) -> Vec<&Finding> {
     checks.iter().filter(without_answer).collect()
 }
 
+/// Containers that could not be looked at because of what lies between: nothing is known of them.
+pub(super) fn unreached(checks: &[Finding]) -> Vec<&Finding> {
+    let out_of_reach = |f: &&Finding| {
+        let theirs = |r: SkipReason| r != SkipReason::NotApplicable && !r.is_ours();
+        f.id == UNSEEN && f.left_out.is_none() && f.reason.is_some_and(theirs)
+    };
+    checks.iter().filter(out_of_reach).collect()
+}
+
+/// Why containers could not be looked at, behind what was said of the rest.
+fn turned_away(checks: &[Finding], said: &str) -> String {
+    let lost = unreached(checks);
+    let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+    for finding in &lost {
+        *reasons.entry(&finding.rare.headline).or_default() += 1;
+    }
+    let Some((first, _)) = reasons.iter().max_by_key(|(_, n)| **n) else {
+        return String::new();
+    };
+    let more = match reasons.len() {
+        1 => "",
+        _ => " (others for other reasons)",
+    };
+    if said.contains("could not be looked at") {
+        return format!("; what stood in the way: {first}{more}");
+    }
+    let all = checks.iter().filter(|f| f.id == UNSEEN).count();
+    let what = match (lost.as_slice(), all) {
+        ([one], 1) if one.target.kind == TargetKind::Host => "the machine".to_owned(),
+        ([_], 1) => "the container".to_owned(),
+        (lost, all) => format!("{} of {all} containers", lost.len()),
+    };
+    format!("; {what} could not be looked at: {first}{more}")
+}
+
 /// What was asked for and was not delivered comes first, unless a transfer showed something worse.
 fn undelivered(pairs: &Pairs, errors: &[InputError], checks: &[Finding]) -> Option<String> {
     if pairs.made.iter().any(|p| p.status == Status::Fail) {
@@ -128,6 +163,7 @@ pub(super) fn verdict(
         out = format!("{lead}; {}", within_a_sentence(&out));
     }
     out.push_str(&cut_short(checks));
+    out.push_str(&turned_away(checks, &out));
     if let Some(first) = fixes.first() {
         let lead = match (first.status, trust) {
             (Status::Fail, _) => "; fix first: ",
@@ -316,6 +352,7 @@ fn about_targets(targets: &[Probed], fixes: &[Fix], checks: &[Finding], nothing:
         .chain(
             (checks.iter())
                 .filter(|f| f.id == UNSEEN && f.reason.is_some_and(SkipReason::is_ours))
+                .chain(unreached(checks))
                 .map(|f| &*f.target),
         )
         .collect();

@@ -77,6 +77,11 @@ async fn without_exec_the_static_part_is_judged() {
     assert_eq!(run.report()["trust"], "untrusted", "{}", run.stdout);
     let complaints = run.complaints().join("\n");
     assert!(complaints.contains("UCX_TLS"), "{complaints}");
+    assert!(!complaints.contains("node:target"), "{complaints}");
+    let verdict = run.report()["verdict"].as_str().unwrap().to_owned();
+    let words = "2 of 2 containers could not be looked at: exec is forbidden";
+    assert!(verdict.contains(words), "{verdict}");
+    assert_eq!(run.code, Some(4));
     assert!(
         run.report()["notes"].to_string().contains("pods/exec"),
         "{}",
