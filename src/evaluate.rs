@@ -10,7 +10,9 @@ use crate::facts::pair::PairFacts;
 use crate::hosting;
 use crate::manifest::workload::Workload;
 use crate::manifest::{self, Inventory, Text, view};
-use crate::report::{Evidence, Finding, GapKind, InputError, Note, Pairs, Report, Trust};
+use crate::report::{
+    Evidence, Finding, GapKind, InputError, Note, PODS_LIST, Pairs, Report, Trust,
+};
 use crate::sanitise;
 use crate::selected::Selection;
 use crate::snapshot::{Bundle, Deployment, Folded, Origin};
@@ -187,9 +189,14 @@ fn next(report: &Report, record: &Deployment) -> Option<String> {
     if let Some(namespace) = &record.namespace {
         command = format!("{command} -n {namespace}");
     }
-    let seen = !report.workloads.is_empty() && report.errors.is_empty();
+    let other = |e: &InputError| e.object != PODS_LIST;
+    let seen = !report.workloads.is_empty() && !report.errors.iter().any(other);
     match report.trust {
         _ if !seen => None,
+        Trust::Untrusted if !report.errors.is_empty() => Some(format!(
+            "{}, apply 1, then `{command}` again",
+            report.way_out().unwrap_or("have the pods listed")
+        )),
         Trust::Unproven | Trust::NotApplicable if report.way_out().is_some() => {
             let remedy = report.way_out().unwrap_or_default();
             Some(format!("{remedy}, then `{command}` again"))

@@ -34,7 +34,7 @@ use serde::{Deserialize, Serialize};
 pub use status::{KvPath, SkipReason, Status};
 use std::collections::BTreeSet;
 pub use trust::Trust;
-use verdict::{undone, unreached, verdict};
+use verdict::{undone, unlisted, unreached, verdict};
 pub use workload::{EnvReport, SourceRef, WorkerReport, WorkloadReport};
 
 /// Version of the JSON form. Raised only when a field changes its meaning or goes away.
@@ -66,6 +66,9 @@ pub struct Coverage {
 
 /// Object of an error that is about transfers as a whole.
 pub const TRANSFER: &str = "transfer";
+
+/// Object of an error that is about the list of the pods of a deployment.
+pub const PODS_LIST: &str = "pods";
 
 /// An input that could not be read, or something that was asked for and could not be done.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -367,9 +370,11 @@ impl Report {
         unreached(&self.checks)
     }
 
-    /// What gets further where the way to a container failed, as a clause; None where nothing stood in the way.
+    /// What gets further where pods could not be listed, or the way to a container failed, as a clause; None where nothing
+    /// stood in the way.
     pub fn way_out(&self) -> Option<&str> {
-        self.unreached().first()?.fix.as_deref()
+        let unlisted = unlisted(&self.workloads, &self.errors).map(|(_, remedy)| remedy);
+        unlisted.or_else(|| self.unreached().first()?.fix.as_deref())
     }
 
     /// What the pipeline should do. `fail_on`: from which status on a finding fails the run. `require_trusted`: anything but

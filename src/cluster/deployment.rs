@@ -7,7 +7,7 @@ use super::call::{CallError, Cause, call, check_names, pages, said};
 use super::connect::Cluster;
 use super::pods::{Catalogued, GRAPH, Templated, of_deployment, with_templates};
 use super::seen::{ClaimKind, claims, config_maps, seen, seen_claim, seen_data};
-use crate::report::Note;
+use crate::report::{InputError, Note, PODS_LIST};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::{ApiResource, DynamicObject, ListParams};
@@ -41,6 +41,8 @@ pub struct Deployment {
     pub written: Option<Written>,
     /// Its pods, whatever they do, ordered by name.
     pub pods: Vec<Templated>,
+    /// Why they could not be listed; the object that describes the deployment is all there is then.
+    pub unlisted: Option<InputError>,
     /// What was seen on the way.
     pub notes: Vec<Note>,
     /// The selector that finds its pods.
@@ -226,9 +228,27 @@ async fn by_selector(
         selector: selector.to_owned(),
         written: None,
         pods,
+        unlisted: None,
         notes,
         companions: Vec::new(),
     })
+}
+
+/// What is said where the object may be read and its pods may not be listed.
+fn unlisted(error: &CallError) -> InputError {
+    let CallError { doing, cause } = error;
+    let why = match cause {
+        Cause::Forbidden { said } => {
+            format!("forbidden ({said}); grant list on pods (docs/rbac.yaml)")
+        }
+        other => other.to_string(),
+    };
+    InputError {
+        object: PODS_LIST.to_owned(),
+        message: format!(
+            "cannot {doing}, so only the object that describes the deployment was judged: {why}"
+        ),
+    }
 }
 
 async fn by_name(
@@ -252,18 +272,14 @@ async fn by_name(
     );
     let (graphs, mut notes) = graphs;
     // Static knowledge is worth something without the right to list pods, and the other way round.
-    let mut pods = match (pods, &graphs) {
-        (Ok(pods), _) => pods,
-        (Err(error), Some(found)) if !found.is_empty() => {
-            notes.push(Note {
-                object: "pods".to_owned(),
-                message: format!(
-                    "{error}; only the object that describes the deployment was judged"
-                ),
-            });
-            Vec::new()
-        }
-        (Err(error), _) => return Err(NotFound::Call(error)),
+    let described = |wanted: Option<&str>| {
+        let mut names = graphs.iter().flatten().map(|g| &g["metadata"]["name"]);
+        names.any(|found| wanted.is_none_or(|wanted| found == wanted))
+    };
+    let (mut pods, mut lost) = match pods {
+        Ok(pods) => (pods, None),
+        Err(error) if described(name) => (Vec::new(), Some(unlisted(&error))),
+        Err(error) => return Err(NotFound::Call(error)),
     };
     let mut names: Vec<String> = graphs
         .iter()
@@ -275,11 +291,17 @@ async fn by_name(
     names.dedup();
     if name.is_none_or(|name| pods.is_empty() && !names.iter().any(|n| n == name))
         && pods.is_empty()
+        && lost.is_none()
     {
         // Pods of a standalone component may lack the label; the variable that the operator sets is always there.
-        pods = with_templates(cluster, namespace, COMPONENT, catalogued)
-            .await
-            .map_err(NotFound::Call)?;
+        pods = match with_templates(cluster, namespace, COMPONENT, catalogued).await {
+            Ok(pods) => pods,
+            Err(error) if described(name) => {
+                lost = Some(unlisted(&error));
+                Vec::new()
+            }
+            Err(error) => return Err(NotFound::Call(error)),
+        };
         let parents = pods
             .iter()
             .filter_map(|p| p.pod.deployment().map(str::to_owned));
@@ -332,6 +354,7 @@ async fn by_name(
         name,
         namespace: namespace.to_owned(),
         pods,
+        unlisted: lost,
         notes,
         companions: Vec::new(),
     })

@@ -1,8 +1,8 @@
 //! The verdict of a run in words.
 
 use super::{
-    Finding, Fix, GapKind, InputError, Pairs, Probed, SkipReason, Status, TRANSFER, Trust,
-    WorkloadReport, ends,
+    Finding, Fix, GapKind, InputError, PODS_LIST, Pairs, Probed, SkipReason, Status, TRANSFER,
+    Trust, WorkloadReport, ends,
 };
 use crate::target::{Target, TargetKind};
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,6 +25,16 @@ pub(super) fn unreached(checks: &[Finding]) -> Vec<&Finding> {
         f.id == UNSEEN && f.left_out.is_none() && f.reason.is_some_and(theirs)
     };
     checks.iter().filter(out_of_reach).collect()
+}
+
+/// Why the pods of the deployment that was judged could not be listed, and what to do.
+pub(super) fn unlisted<'a>(
+    workloads: &[WorkloadReport],
+    errors: &'a [InputError],
+) -> Option<(&'a str, &'a str)> {
+    let error = errors.iter().find(|e| e.object == PODS_LIST)?;
+    let (_, why) = error.message.split_once(": ")?;
+    why.rsplit_once("; ").filter(|_| !workloads.is_empty())
 }
 
 /// Why containers could not be looked at, behind what was said of the rest.
@@ -181,7 +191,12 @@ pub(super) fn verdict(
             out.push_str(&format!(" (on {}{file})", first.target));
         }
     }
-    let unread: Vec<&InputError> = errors.iter().filter(|e| e.object != TRANSFER).collect();
+    if let Some((what, _)) = unlisted(workloads, errors) {
+        out.push_str(&format!("; its pods could not be listed: {what}"));
+    }
+    let told =
+        |e: &&InputError| e.object != TRANSFER && (e.object != PODS_LIST || workloads.is_empty());
+    let unread: Vec<&InputError> = errors.iter().filter(told).collect();
     if let [first, rest @ ..] = unread.as_slice() {
         out.push_str(&format!("; {} could not be read", first.object));
         if !rest.is_empty() {
