@@ -143,10 +143,11 @@ impl Cause {
             Self::NotFound | Self::BadName { .. } => SkipReason::NotFound,
             Self::Deadline { .. } => SkipReason::Timeout,
             Self::RunDeadline => SkipReason::RunDeadline,
-            Self::Unparsable { .. } | Self::TooLarge { .. } | Self::Endless { .. } => {
-                SkipReason::Unparsable
-            }
-            Self::Gone
+            // What answers like this is no API server that works, or something before it.
+            Self::Unparsable { .. }
+            | Self::TooLarge { .. }
+            | Self::Endless { .. }
+            | Self::Gone
             | Self::Throttled { .. }
             | Self::Answer { .. }
             | Self::Tls(_)

@@ -225,7 +225,7 @@ impl SkipReason {
             Self::RunDeadline => "the time of the whole run was over",
             Self::Interrupted => "the run was interrupted",
             Self::ConnectionLost => "connection lost",
-            Self::Unreachable => "out of reach",
+            Self::Unreachable => "API error",
             Self::Unparsable => "not understood",
             Self::Unresolved => "value or template not in the input",
         }
