@@ -67,6 +67,10 @@ pub struct Coverage {
 /// Object of an error that is about transfers as a whole.
 pub const TRANSFER: &str = "transfer";
 
+/// Object of an error that is about the run as a whole: it could not begin.
+pub const RUN: &str = "run";
+/// What the object of an error begins with that is about where a recording goes: `--save PATH`.
+pub const SAVE: &str = "--save ";
 /// Object of an error that is about the list of the pods of a deployment.
 pub const PODS_LIST: &str = "pods";
 

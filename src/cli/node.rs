@@ -2,7 +2,7 @@
 
 use super::interrupt::{leave, on_interrupt};
 use super::{ReportArguments, help, next, print, sees_no_transfer};
-use crate::report::{ExitCode, InputError, Note, Pairs};
+use crate::report::{ExitCode, InputError, Note, Pairs, RUN, SAVE};
 use crate::snapshot::{Bundle, Folded};
 use crate::{bundle, checks, collect, sanitise};
 use clap::{ArgGroup, Args};
@@ -206,7 +206,9 @@ pub(super) fn here(each: Duration) -> Collected {
 /// Where a recording goes, if one is wanted; what is said where it cannot go there.
 pub(super) fn destination(path: Option<&Path>) -> Result<Option<bundle::Destination>, Collected> {
     let Some(path) = path else { return Ok(None) };
-    let failed = |error: bundle::BundleError| Collected::error(shown(path), error.to_string());
+    let failed = |error: bundle::BundleError| {
+        Collected::error(format!("{SAVE}{}", shown(path)), error.to_string())
+    };
     bundle::Destination::new(path).map(Some).map_err(failed)
 }
 
@@ -231,7 +233,7 @@ pub(super) fn record(path: &Path, destination: &bundle::Destination, collected: 
     collected.snapshots = recording.snapshots;
     if let Err(error) = written {
         collected.errors.push(InputError {
-            object: shown(path),
+            object: format!("{SAVE}{}", shown(path)),
             message: error.to_string(),
         });
     }
@@ -309,10 +311,9 @@ impl TargetArguments {
                 runtime.shutdown_background();
                 collected
             }
-            Err(error) => Collected::error(
-                "pods".to_owned(),
-                format!("cannot start the runtime: {error}"),
-            ),
+            Err(error) => {
+                Collected::error(RUN.to_owned(), format!("cannot start the runtime: {error}"))
+            }
         }
     }
 

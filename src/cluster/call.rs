@@ -122,6 +122,11 @@ pub enum Cause {
         /// The server named a page that was read already.
         again: bool,
     },
+    /// This process may open nothing more, so nothing was asked.
+    #[error(
+        "this process may open no further file or connection (too many open files); raise the limit on open files (ulimit -n), or lower --parallel"
+    )]
+    NoDescriptors,
     /// No answer in time.
     #[error("no answer within {} s; check the network, or give more time", seconds(*.after))]
     Deadline {
@@ -147,6 +152,7 @@ impl Cause {
             Self::Unparsable { .. }
             | Self::TooLarge { .. }
             | Self::Endless { .. }
+            | Self::NoDescriptors
             | Self::Gone
             | Self::Throttled { .. }
             | Self::Answer { .. }
@@ -383,6 +389,9 @@ impl From<&kube::Error> for Cause {
         if find::<LengthLimitError>(error).is_some() {
             return Self::TooLarge { limit: LARGEST };
         }
+        if without_descriptors(error) {
+            return Self::NoDescriptors;
+        }
         if let Some(tls) = find::<rustls::Error>(error) {
             return Self::Tls(TlsFault::from(tls));
         }
@@ -519,6 +528,21 @@ pub(crate) fn find<'a, T: StdError + 'static>(
     None
 }
 
+/// EMFILE or ENFILE anywhere in a chain of sources.
+fn without_descriptors(error: &(dyn StdError + 'static)) -> bool {
+    let mut current = Some(error);
+    for _ in 0..DEPTH {
+        let Some(error) = current else { return false };
+        let code = error.downcast_ref::<io::Error>();
+        // The same numbers on every Linux.
+        if matches!(code.and_then(io::Error::raw_os_error), Some(23 | 24)) {
+            return true;
+        }
+        current = next(error);
+    }
+    false
+}
+
 /// The words of the last error of a chain: the outer ones only say "client error".
 fn innermost(error: &(dyn StdError + 'static)) -> String {
     let mut last = error;
@@ -590,6 +614,17 @@ mod tests {
         let wrapped = io::Error::other(io::Error::new(io::ErrorKind::InvalidData, tls));
         let error = kube::Error::Service(Box::new(wrapped));
         assert_eq!(Cause::from(&error), Cause::Tls(TlsFault::UnknownIssuer));
+    }
+
+    #[test]
+    fn a_process_without_descriptors_blames_no_server() {
+        let error = |code| {
+            let inner = io::Error::other(io::Error::from_raw_os_error(code));
+            Cause::from(&kube::Error::Service(Box::new(inner)))
+        };
+        assert_eq!(error(24), Cause::NoDescriptors);
+        assert_eq!(error(23), Cause::NoDescriptors);
+        assert!(matches!(error(111), Cause::Unreachable { .. }));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! The verdict of a run in words.
 
 use super::{
-    Finding, Fix, GapKind, InputError, PODS_LIST, Pairs, Probed, SkipReason, Status, TRANSFER,
-    Trust, WorkloadReport, ends,
+    Finding, Fix, GapKind, InputError, PODS_LIST, Pairs, Probed, RUN, SAVE, SkipReason, Status,
+    TRANSFER, Trust, WorkloadReport, ends,
 };
 use crate::target::{Target, TargetKind};
 use std::collections::{BTreeMap, BTreeSet};
@@ -198,7 +198,12 @@ pub(super) fn verdict(
         |e: &&InputError| e.object != TRANSFER && (e.object != PODS_LIST || workloads.is_empty());
     let unread: Vec<&InputError> = errors.iter().filter(told).collect();
     if let [first, rest @ ..] = unread.as_slice() {
-        out.push_str(&format!("; {} could not be read", first.object));
+        let (object, what) = match first.object.strip_prefix(SAVE) {
+            Some(path) => (path, "could not be written"),
+            None if first.object == RUN => ("the run", "could not begin"),
+            None => (first.object.as_str(), "could not be read"),
+        };
+        out.push_str(&format!("; {object} {what}"));
         if !rest.is_empty() {
             out.push_str(&format!(" (and {} more)", rest.len()));
         }

@@ -454,7 +454,14 @@ async fn too_few_descriptors_or_a_full_disk_are_told_in_words() {
         assert!(!said.contains("panicked"), "{files}: {said}");
         assert_eq!(output.status.code(), Some(4), "{files}: {said}");
         assert!(said.contains("open files"), "{files}: {said}");
+        assert!(!said.contains("check could not be read"), "{files}: {said}");
     }
+    let run = on(&fake, &["g", "--save", "/nonexist/x"]).await;
+    let verdict = run.report()["verdict"].as_str().unwrap().to_owned();
+    assert!(
+        verdict.contains("/nonexist/x could not be written"),
+        "{verdict}"
+    );
     let output = shell("exec \"$0\" demo >/dev/full".to_owned()).await;
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(4), "{said}");
@@ -462,6 +469,73 @@ async fn too_few_descriptors_or_a_full_disk_are_told_in_words() {
         said.contains("cannot write to standard output: No space left"),
         "{said}"
     );
+}
+
+/// A run that gets short of descriptors on its way: what it could not open is not called fine, and no report of a half looks
+/// like one of the whole.
+#[tokio::test]
+async fn a_run_short_of_descriptors_says_what_it_did_not_see() {
+    let mut fleet = Fleet::new("g");
+    for _ in 0..8 {
+        fleet = fleet
+            .worker("prefill", &[], plain)
+            .worker("decode", &[], plain);
+    }
+    let (builder, _trees) = fleet.into(cluster());
+    let fake = builder.start().await;
+    let kubeconfig = fake.kubeconfig();
+    let whole = on(&fake, &["g"]).await.report();
+    let mut halves = 0;
+    for files in [5, 12, 15, 16, 17, 18, 19, 20, 22, 25, 30, 40] {
+        let mut shell = tokio::process::Command::new("sh");
+        let script = format!(
+            "ulimit -n {files}; exec \"$0\" check g --parallel 16 -o json --kubeconfig \"$1\""
+        );
+        shell.arg("-c").arg(script);
+        shell.arg(env!("CARGO_BIN_EXE_dynamo-interconnect-check"));
+        shell.arg(&kubeconfig).stdin(std::process::Stdio::null());
+        let output = shell.output().await.unwrap();
+        let Ok(report) = serde_json::from_slice::<serde_json::Value>(&output.stdout) else {
+            assert_eq!(output.status.code(), Some(4), "{files}: {output:?}");
+            continue;
+        };
+        if output.status.code() == Some(0) {
+            assert_eq!(report["checks"], whole["checks"], "{files}");
+            continue;
+        }
+        assert_eq!(
+            output.status.code(),
+            Some(4),
+            "{files}: {}",
+            report["verdict"]
+        );
+        let all = report["checks"].as_array().unwrap();
+        let lost: Vec<_> = all
+            .iter()
+            .filter(|c| c["name"] == "node:target" && c["status"] == "skipped")
+            .collect();
+        for target in &lost {
+            halves += 1;
+            assert!(
+                target["detail"].as_str().unwrap().contains("ulimit -n"),
+                "{target}"
+            );
+            // What the API said of the pod is known all the same.
+            let of_spec = |c: &serde_json::Value| {
+                let evidence = c["evidence"].as_array().unwrap();
+                !evidence.is_empty() && evidence.iter().all(|e| e["ask"] == "pod-spec")
+            };
+            let fine =
+                |c: &&serde_json::Value| c["target"] == target["target"] && c["status"] == "ok";
+            for finding in all.iter().filter(fine) {
+                assert!(of_spec(finding), "{files}: {finding}");
+            }
+        }
+        let verdict = report["verdict"].as_str().unwrap();
+        let says = verdict.contains("open") || verdict.contains("could not be");
+        assert!(says, "{files}: {verdict}");
+    }
+    assert!(halves > 0, "no run was short on its way");
 }
 
 #[tokio::test]
