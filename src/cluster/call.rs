@@ -122,6 +122,16 @@ pub enum Cause {
         /// The server named a page that was read already.
         again: bool,
     },
+    /// 3xx. It is not followed: what the request carries is meant for this server alone.
+    #[error(
+        "the API server answered {code}, a redirect to {to}, and it was not followed, as credentials would go with it; put the address of the API server itself into the kubeconfig, or look at the proxy before it"
+    )]
+    Redirect {
+        /// HTTP status.
+        code: u16,
+        /// Where to, without what may be a credential.
+        to: String,
+    },
     /// This process may open nothing more, so nothing was asked.
     #[error(
         "this process may open no further file or connection (too many open files); raise the limit on open files (ulimit -n), or lower --parallel"
@@ -152,6 +162,7 @@ impl Cause {
             Self::Unparsable { .. }
             | Self::TooLarge { .. }
             | Self::Endless { .. }
+            | Self::Redirect { .. }
             | Self::NoDescriptors
             | Self::Gone
             | Self::Throttled { .. }
@@ -160,6 +171,16 @@ impl Cause {
             | Self::Unreachable { .. } => SkipReason::Unreachable,
         }
     }
+}
+
+/// An answer that sends the request elsewhere.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{code} to {to}")]
+pub(crate) struct Redirected {
+    /// HTTP status.
+    pub(crate) code: u16,
+    /// Where to, as it may be shown.
+    pub(crate) to: String,
 }
 
 /// What exactly failed in the handshake, by the type of the error.
@@ -388,6 +409,12 @@ impl From<&kube::Error> for Cause {
         }
         if find::<LengthLimitError>(error).is_some() {
             return Self::TooLarge { limit: LARGEST };
+        }
+        if let Some(Redirected { code, to }) = find(error) {
+            return Self::Redirect {
+                code: *code,
+                to: to.clone(),
+            };
         }
         if without_descriptors(error) {
             return Self::NoDescriptors;

@@ -280,6 +280,24 @@ async fn where_the_way_to_a_container_fails_nothing_is_said_of_the_container() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_redirect_on_the_way_to_a_container_is_named() {
+    let root = tree(&[]);
+    let builder = FakeCluster::builder().with(worker("p", root.path()));
+    let fake = builder
+        .redirect("/exec", "https://example.org/log-in")
+        .start()
+        .await;
+    let run = on(&fake, &["--pod", "p"]).await;
+    let (status, said) = run.target("p");
+    let words = "the API server answered 301, a redirect to https://example.org/log-in";
+    assert!(
+        status == "skipped" && said.contains(words),
+        "{status}: {said}"
+    );
+    assert_eq!(run.code, Some(4));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_hung_kubelet_and_a_hung_exec_end_with_their_deadline() {
     let root = tree(&[]);
     let fake = FakeCluster::builder()
