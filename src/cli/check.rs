@@ -295,7 +295,7 @@ mod live {
             let mut record = recorded(&found);
             (record.nodes, record.domains) = around.unzip();
             collected.notes.extend(found.notes.iter().cloned());
-            collected.errors.extend(found.unlisted.clone());
+            collected.errors.extend(found.errors.iter().cloned());
             let workers = workers(&found, &record);
             collected.snapshots = self.probe(&cluster, workers, left(), stop).await;
             if stop.is_asked() {

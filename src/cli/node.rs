@@ -425,15 +425,18 @@ impl TargetArguments {
         use collect::pods::Wanted;
         let catalogued = |name: &str| crate::catalogue::find(name).is_some();
         let mut listed = Vec::new();
-        let mut error = None;
+        let (mut error, mut broken) = (None, None);
         if let Some(selector) = &self.selector {
-            match pods::by_selector(cluster, namespace, selector, &catalogued).await {
-                Ok(found) if found.is_empty() => {
+            match pods::selected(cluster, namespace, selector, &catalogued).await {
+                Ok(all) if all.found.is_empty() && all.broken.is_empty() => {
                     error = Some(format!(
                         "no pod in namespace {namespace} matches this selector; check -l and -n"
                     ));
                 }
-                Ok(found) => listed = found,
+                Ok(all) => {
+                    broken = pods::not_understood(namespace, &all.broken);
+                    listed = all.found;
+                }
                 Err(cause) => error = Some(cause.to_string()),
             }
         }
@@ -452,7 +455,10 @@ impl TargetArguments {
                 let message = sanitise::line(&message, 1000);
                 Err((wanted, InputError { object, message }))
             }
-            _ => Ok(wanted),
+            _ => match broken {
+                Some(broken) => Err((wanted, broken)),
+                None => Ok(wanted),
+            },
         }
     }
 }

@@ -5,10 +5,13 @@ use crate::report::SkipReason;
 use crate::sanitise;
 use http_body_util::LengthLimitError;
 use kube::Api;
-use kube::api::ListParams;
+use kube::api::{ListParams, ObjectList};
 use kube::client::AuthError;
+use kube::core::Request;
 use rustls::{AlertDescription, CertificateError};
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::error::Error as StdError;
@@ -103,6 +106,16 @@ pub enum Cause {
         /// Where it stopped making sense.
         said: String,
     },
+    /// One object of an answer that is understood otherwise.
+    #[error(
+        "{name} is not what the API promises ({said}); look at it with `kubectl get -o yaml`, and at what wrote it"
+    )]
+    Broken {
+        /// Which one.
+        name: String,
+        /// What is wrong with it.
+        said: String,
+    },
     /// More bytes than any answer has.
     #[error(
         "the answer is larger than {} MiB; look whether a proxy or another service answers at this address", .limit >> 20
@@ -157,6 +170,7 @@ impl Cause {
             }
             Self::NotFound | Self::BadName { .. } => SkipReason::NotFound,
             Self::Deadline { .. } => SkipReason::Timeout,
+            Self::Broken { .. } => SkipReason::Unparsable,
             Self::RunDeadline => SkipReason::RunDeadline,
             // What answers like this is no API server that works, or something before it.
             Self::Unparsable { .. }
@@ -298,6 +312,62 @@ where
     })
 }
 
+/// One object of a list that is not what the API promises.
+#[derive(Debug, Clone)]
+pub(crate) struct Broken {
+    /// Its name, as it may be shown; without one its kind of place.
+    pub(crate) name: String,
+    /// Its labels, whatever they are.
+    pub(crate) labels: Value,
+    /// What is wrong with it, as it may be shown.
+    pub(crate) why: String,
+}
+
+/// What was listed: one object that cannot be understood costs none of the others.
+#[derive(Debug)]
+pub(crate) struct Listed<T> {
+    /// What was understood.
+    pub(crate) found: Vec<T>,
+    /// What was not.
+    pub(crate) broken: Vec<Broken>,
+}
+
+impl<T> Listed<T> {
+    /// All of it, or the first object that could not be understood: where each of them matters to the others.
+    pub(crate) fn whole(self, doing: &str) -> Result<Vec<T>, CallError> {
+        match self.broken.into_iter().next() {
+            None => Ok(self.found),
+            Some(Broken { name, why, .. }) => Err(CallError {
+                doing: doing.to_owned(),
+                cause: Cause::Broken { name, said: why },
+            }),
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Item<K> {
+    Good(Box<K>),
+    Bad(Broken),
+}
+
+impl<'de, K: DeserializeOwned> Deserialize<'de> for Item<K> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let object = Value::deserialize(from)?;
+        Ok(match K::deserialize(&object) {
+            Ok(good) => Self::Good(Box::new(good)),
+            Err(error) => Self::Bad(Broken {
+                name: match object["metadata"]["name"].as_str() {
+                    Some(name) => said(name),
+                    None => "(an object without a name)".to_owned(),
+                },
+                labels: object["metadata"]["labels"].clone(),
+                why: said(&error.to_string()),
+            }),
+        })
+    }
+}
+
 /// Lists page by page: few round trips for large namespaces, and a bound on what is held before `reduce` takes what
 /// matters. Begins anew when the server has forgotten where it was (410 Gone), and ends where a list does not.
 pub(crate) async fn pages<K, T>(
@@ -306,9 +376,9 @@ pub(crate) async fn pages<K, T>(
     api: &Api<K>,
     first: ListParams,
     reduce: &mut (dyn FnMut(K) -> T + Send),
-) -> Result<Vec<T>, CallError>
+) -> Result<Listed<T>, CallError>
 where
-    K: Clone + DeserializeOwned + Debug,
+    K: kube::Resource + Clone + DeserializeOwned + Debug,
     T: Send,
 {
     let mut restarts = 0;
@@ -328,17 +398,28 @@ async fn to_the_end<K, T>(
     api: &Api<K>,
     mut page: ListParams,
     reduce: &mut (dyn FnMut(K) -> T + Send),
-) -> Result<Vec<T>, CallError>
+) -> Result<Listed<T>, CallError>
 where
-    K: Clone + DeserializeOwned + Debug,
+    K: kube::Resource + Clone + DeserializeOwned + Debug,
     T: Send,
 {
-    let mut found = Vec::new();
+    let client = api.clone().into_client();
+    let path = Request::new(api.resource_url());
+    let (mut found, mut broken) = (Vec::new(), Vec::new());
     // A token may be long; what it hashes to tells it from the others.
     let (hash, mut seen) = (RandomState::new(), HashSet::new());
     for read in 1.. {
-        let list = call(doing, patience, || api.list(&page)).await?;
-        found.extend(list.items.into_iter().map(&mut *reduce));
+        let list: ObjectList<Item<K>> = call(doing, patience, || async {
+            let request = path.list(&page).map_err(kube::Error::BuildRequest)?;
+            client.request(request).await
+        })
+        .await?;
+        for item in list.items {
+            match item {
+                Item::Good(object) => found.push(reduce(*object)),
+                Item::Bad(object) => broken.push(object),
+            }
+        }
         let Some(token) = list.metadata.continue_.filter(|token| !token.is_empty()) else {
             break;
         };
@@ -351,7 +432,7 @@ where
         }
         page = page.continue_token(&token);
     }
-    Ok(found)
+    Ok(Listed { found, broken })
 }
 
 /// Seconds in words: whole ones, and a tenth where there is less than one.

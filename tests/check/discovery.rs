@@ -1,6 +1,7 @@
 //! Which deployment is meant, and what is found of it where a part of the cluster cannot be seen.
 
-use crate::fleet::{GRAPHS, cluster, healthy};
+use crate::fake::pod::FakePod;
+use crate::fleet::{Fleet, GRAPHS, cluster, healthy};
 use crate::on;
 use serde_json::json;
 
@@ -182,6 +183,54 @@ async fn where_pods_cannot_be_listed_the_object_alone_is_judged() {
                 "{output}: {said}"
             );
         }
+    }
+}
+
+/// One pod that is not what the API promises costs none of the others, and is named: what was not seen is never trusted.
+#[tokio::test]
+async fn one_pod_that_cannot_be_understood_costs_no_other() {
+    let odd = |pod: FakePod| pod.set("/spec/nodeName", json!(5));
+    let fleet = || {
+        Fleet::new("g")
+            .worker("prefill", &[], |pod| pod)
+            .worker("decode", &[], |pod| pod)
+    };
+    let (builder, _trees) = fleet().worker("decode", &[], odd).into(cluster());
+    let fake = builder.start().await;
+    for args in [&["g"][..], &[], &["-l", "nvidia.com/dynamo-component"]] {
+        let run = on(&fake, args).await;
+        assert_eq!(run.code, Some(4), "{args:?}: {}", run.stdout);
+        let report = run.report();
+        assert_eq!(report["trust"], "unproven", "{args:?}");
+        let verdict = report["verdict"].as_str().unwrap();
+        let words = "pod decode-2 in namespace llm could not be read";
+        assert!(verdict.contains(words), "{args:?}: {verdict}");
+        assert!(
+            run.errors().contains("expected a string"),
+            "{}",
+            run.errors()
+        );
+        assert_eq!(report["targets"].as_array().unwrap().len(), 2, "{args:?}");
+    }
+    let mut node = crate::run::against(crate::run::command("node"), &fake.kubeconfig());
+    node.args(["-l", "nvidia.com/dynamo-component"]);
+    let run = crate::run::run(node).await;
+    assert_eq!(run.code, Some(4), "{}", run.stdout);
+    assert!(run.errors().contains("decode-2"), "{}", run.errors());
+    assert_eq!(run.report()["targets"].as_array().unwrap().len(), 2);
+    // Where there is no other, the answer is not that there is none.
+    let (builder, _trees) = Fleet::new("g")
+        .worker("decode", &[], odd)
+        .pods_into(cluster());
+    let fake = builder.start().await;
+    for args in [&["g"][..], &["-l", "nvidia.com/dynamo-component"]] {
+        let run = on(&fake, args).await;
+        assert_eq!(run.code, Some(4), "{args:?}: {}", run.stdout);
+        assert!(
+            run.errors().contains("decode-0"),
+            "{args:?}: {}",
+            run.errors()
+        );
     }
 }
 
