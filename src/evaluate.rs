@@ -3,6 +3,7 @@
 
 use crate::baseline::{self, Baseline};
 use crate::budget;
+use crate::checks::words::listed;
 use crate::checks::{self, Subject, Whole};
 use crate::environment::{self, Above};
 use crate::facts::container::Facts;
@@ -131,12 +132,28 @@ fn elsewhere(record: &Deployment, recipe: &Inventory) -> Option<InputError> {
         [first, ..] => format!(
             "it describes {} and not {name}, so {name} was held against nothing; give --recipe the manifests that {name} was made \
              of, or look at one of these: `dynamo-interconnect-check check {first}`",
-            names.join(", ")
+            listed(&names)
         ),
     };
     Some(InputError {
         object: recipe.inputs.join(" "),
         message: sanitise::line(&message, 1_000),
+    })
+}
+
+/// What is said where the one deployment of a recipe has another name than the one that runs.
+fn renamed(record: &Deployment, recipe: &Inventory) -> Option<Note> {
+    let meant = &only(recipe)?.name;
+    let name = &record.name;
+    record.is_another_than(meant).then(|| Note {
+        object: recipe.inputs.join(" "),
+        message: sanitise::line(
+            &format!(
+                "it describes {meant}, and {name} runs: {name} was held against {meant}. Where that is another deployment, give \
+                 --recipe the manifests that {name} was made of"
+            ),
+            1_000,
+        ),
     })
 }
 
@@ -182,7 +199,7 @@ fn relocate(findings: &mut [Finding], running: &Workload, recipe: &Workload) {
 /// The one command that gets the reader further.
 fn next(report: &Report, record: &Deployment) -> Option<String> {
     let mut command = format!("dynamo-interconnect-check check {}", record.name);
-    if record.name.contains(['=', ',', ' ', '(', '!']) {
+    if record.is_of_selector() {
         // Pods that were picked by a selector have no name of their own.
         command = format!("dynamo-interconnect-check check -l '{}'", record.name);
     }
@@ -262,6 +279,11 @@ pub fn evaluate(command: &'static str, mut bundle: Bundle, beside: Beside) -> Re
         .and_then(|recipe| elsewhere(&record, recipe));
     let described = Described::read(&record, recipe);
     errors.extend(meant.filter(|_| described.recipe.is_none()));
+    let renamed = described
+        .recipe
+        .as_ref()
+        .and_then(|recipe| renamed(&record, recipe));
+    bundle.notes.extend(renamed);
     described.assign(&mut bundle.snapshots);
     if budget.is_some() && described.workload().is_some_and(|w| !w.disaggregated) {
         bundle.notes.push(Note {

@@ -229,12 +229,24 @@ async fn a_recipe_of_something_else_and_a_single_pod_are_refused() {
         (String::new(), "no deployment is in it"),
         ("[]".to_owned(), "no deployment is in it"),
         (graph("x") + &graph("y"), "it describes x, y and not g"),
+        (
+            (0..1_000).map(|n| graph(&format!("x{n}"))).collect(),
+            "it describes x0, x1, x2 and 997 more and not g",
+        ),
     ] {
         std::fs::write(&recipe, &text).unwrap();
         let run = on(&fake, &["--recipe", recipe.to_str().unwrap()]).await;
         assert_eq!(run.code, Some(4), "{text}: {}", run.stdout);
         assert!(run.errors().contains(words), "{text}: {}", run.errors());
     }
+    // A single one of another name may be meant, and is not passed over in silence.
+    std::fs::write(&recipe, graph("x")).unwrap();
+    let run = on(&fake, &["--recipe", recipe.to_str().unwrap()]).await;
+    let notes = run.report()["notes"].to_string();
+    assert!(notes.contains("it describes x, and g runs"), "{notes}");
+    std::fs::write(&recipe, graph("g")).unwrap();
+    let run = on(&fake, &["--recipe", recipe.to_str().unwrap()]).await;
+    assert_eq!(run.report()["notes"], json!([]));
     let run = on(&fake, &["--pod", "decode-1"]).await;
     assert_eq!(run.code, Some(2));
     assert!(
