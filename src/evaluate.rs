@@ -12,7 +12,7 @@ use crate::hosting;
 use crate::manifest::workload::Workload;
 use crate::manifest::{self, Inventory, Text, view};
 use crate::report::{
-    Evidence, Finding, GapKind, InputError, Note, PODS_LIST, Pairs, Report, Trust,
+    Evidence, Finding, GapKind, InputError, Note, PODS_LIST, Pairs, Report, TRANSFER, Trust,
 };
 use crate::sanitise;
 use crate::selected::Selection;
@@ -206,15 +206,20 @@ fn next(report: &Report, record: &Deployment) -> Option<String> {
     if let Some(namespace) = &record.namespace {
         command = format!("{command} -n {namespace}");
     }
-    let other = |e: &InputError| e.object != PODS_LIST;
+    // A transfer that was not made has no way out of its own where the pods could not be reached.
+    let stuck = report.way_out().is_some();
+    let other = |e: &InputError| e.object != PODS_LIST && !(stuck && e.object == TRANSFER);
     let seen = !report.workloads.is_empty() && !report.errors.iter().any(other);
+    if stuck && report.errors.iter().any(|e| e.object == TRANSFER) {
+        command.push_str(" --transfer");
+    }
     match report.trust {
         _ if !seen => None,
-        Trust::Untrusted if !report.errors.is_empty() => Some(format!(
+        Trust::Untrusted if stuck && !report.errors.is_empty() => Some(format!(
             "{}, apply 1, then `{command}` again",
-            report.way_out().unwrap_or("have the pods listed")
+            report.way_out().unwrap_or_default()
         )),
-        Trust::Unproven | Trust::NotApplicable if report.way_out().is_some() => {
+        Trust::Unproven | Trust::NotApplicable if stuck => {
             let remedy = report.way_out().unwrap_or_default();
             Some(format!("{remedy}, then `{command}` again"))
         }

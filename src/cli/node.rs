@@ -190,6 +190,10 @@ impl Arguments {
 
 /// This machine, or what was read of it until somebody waited no longer.
 pub(super) fn here(each: Duration) -> Collected {
+    // A shell that cannot be started for want of descriptors says nothing about this machine.
+    if let Err(error) = super::room() {
+        return Collected::error(RUN.to_owned(), format!("cannot start a shell: {error}"));
+    }
     let stop = Arc::new(AtomicBool::new(false));
     let asked = Arc::clone(&stop);
     on_interrupt(move || asked.store(true, Ordering::Relaxed));

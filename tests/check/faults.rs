@@ -82,6 +82,12 @@ async fn without_exec_the_static_part_is_judged() {
     let words = "2 of 2 containers could not be looked at: exec is forbidden";
     assert!(verdict.contains(words), "{verdict}");
     assert_eq!(run.code, Some(4));
+    let run = on(&fake, &["g", "--transfer"]).await;
+    let next = run.report()["next"].as_str().unwrap().to_owned();
+    assert!(
+        next.starts_with("grant ") && next.ends_with("check g -n llm --transfer` again"),
+        "{next}"
+    );
     assert!(
         run.report()["notes"].to_string().contains("pods/exec"),
         "{}",
@@ -467,6 +473,15 @@ async fn too_few_descriptors_or_a_full_disk_are_told_in_words() {
         assert_eq!(output.status.code(), Some(4), "{files}: {said}");
         assert!(said.contains("open files"), "{files}: {said}");
         assert!(!said.contains("check could not be read"), "{files}: {said}");
+    }
+    for files in 6..=15 {
+        let output = shell(format!("ulimit -n {files}; exec \"$0\" node -o json")).await;
+        let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        assert_eq!(output.status.code(), Some(4), "{files}: {said}");
+        assert!(
+            said.contains("ulimit -n") && !said.contains("untrusted"),
+            "{files}: {said}"
+        );
     }
     let run = on(&fake, &["g", "--save", "/nonexist/x"]).await;
     let verdict = run.report()["verdict"].as_str().unwrap().to_owned();
