@@ -19,6 +19,9 @@ const SPEED: f64 = 0.10;
 const SPEED_SOURCE: &str = "10 %: the tolerance of the bandwidth floors of NVIDIA/aicr; repeated transfers on a live \
                             deployment differ by a few percent";
 
+/// More than any lane carries, in GB/s: a GPU has 900 each way over the fifth NVLink.
+const FASTEST: f64 = 100_000.0;
+
 /// Longest text of a baseline that is shown.
 const SHOWN: usize = 200;
 
@@ -91,8 +94,12 @@ impl Baseline {
     /// What is wrong with it and what to do, without the name of the file.
     pub fn parse(file: &str, json: &str) -> Result<Self, String> {
         const MAKE: &str = "make one with `check -o json > FILE`";
-        let value: Value =
-            serde_json::from_str(json).map_err(|error| format!("is not JSON ({error}); {MAKE}"))?;
+        // The parser quotes what it found with its quotes escaped, however long it is.
+        let said = |error: serde_json::Error| {
+            sanitise::line(&error.to_string().replace("\\\"", "\""), SHOWN)
+        };
+        let value: Value = serde_json::from_str(json)
+            .map_err(|error| format!("is not JSON ({}); {MAKE}", said(error)))?;
         if value["format"].is_number() && value["snapshots"].is_array() {
             return Err(format!(
                 "is a recording and not a report: replay it with `check --from FILE -o json`, or {MAKE}"
@@ -119,7 +126,7 @@ impl Baseline {
             }
         }
         let old = serde_json::from_value(value)
-            .map_err(|error| format!("is not what a report should be ({error}); {MAKE}"))?;
+            .map_err(|error| format!("is not what a report should be ({}); {MAKE}", said(error)))?;
         Ok(Self {
             file: sanitise::line(file, 500),
             old,
@@ -473,6 +480,11 @@ fn pairs(out: &mut Comparison, was: BTreeMap<String, Group>, now: BTreeMap<Strin
             ("slowest READ", was.read, now.read),
         ] {
             match (was, now) {
+                (Some(was), Some(_)) if !(0.0..=FASTEST).contains(&was) => {
+                    out.not_compared(&format!(
+                        "{what} of {pair}: the baseline holds a speed that no lane has"
+                    ));
+                }
                 (Some(was), Some(now)) if was > 0.0 => {
                     let share = (now - was) / was;
                     if share.abs() > SPEED {
@@ -721,6 +733,32 @@ mod tests {
             vec![pair("d-y", "p-x", 44.0), pair("d-z", "p-x", 46.0)],
         );
         assert_eq!(compared(&was, &now), (vec![], vec![]));
+    }
+
+    #[test]
+    fn numbers_and_texts_without_end_are_not_repeated() {
+        let mut was = report(
+            vec![print("p-0", "prefill"), print("d-0", "decode")],
+            vec![pair("d-0", "p-0", 1e299)],
+        );
+        let now = report(
+            vec![print("p-0", "prefill"), print("d-0", "decode")],
+            vec![pair("d-0", "p-0", 45.0)],
+        );
+        let wrong =
+            "slowest READ of decode -> prefill: the baseline holds a speed that no lane has";
+        assert_eq!(compared(&was, &now), (vec![], vec![wrong.to_owned()]));
+        was.pairs.made.clear();
+        let json = serde_json::to_string(&was).unwrap();
+        let long = json.replace(
+            "\"made\":[]",
+            &format!("\"made\":\"no\\\"{}\"", "1".repeat(900)),
+        );
+        let said = Baseline::parse("b.json", &long).unwrap_err();
+        assert!(
+            said.len() < 400 && said.contains("string \"no\"111"),
+            "{said}"
+        );
     }
 
     #[test]

@@ -416,7 +416,12 @@ pub mod pods {
                 // Exec does not need the right to read pods, so go on; only what the pod spec would have said is missing.
                 Err(error) if matches!(error.cause, Cause::Forbidden { .. }) => None,
                 Err(error) => {
-                    return unread(place, &Skip::new(error.cause.reason(), error.to_string()));
+                    let reason = match error.cause {
+                        // The API was silent, and not the container.
+                        Cause::Deadline { .. } => SkipReason::Unreachable,
+                        ref cause => cause.reason(),
+                    };
+                    return unread(place, &Skip::new(reason, error.to_string()));
                 }
             };
             let found = match pod
@@ -498,7 +503,22 @@ pub mod pods {
                 }
             });
             let answers = frames::read(&self.script, &outcome.stdout, &lost);
-            with_spec(judged(place, answers, &lost, &at.to_string()))
+            let mut snapshot = judged(place, answers, &lost, &at.to_string());
+            if let Some(Answer::Missing { reason, .. }) = snapshot.answers.get_mut(ask::TARGET.id) {
+                *reason = own_fault(&outcome.end).unwrap_or(*reason);
+            }
+            with_spec(snapshot)
+        }
+    }
+
+    /// Why a container in which the probe ended by itself, without one answer, is at fault: it was stopped, or what it has
+    /// in place of a shell is none. None where it is not.
+    fn own_fault(end: &End) -> Option<SkipReason> {
+        match end {
+            End::Exit(0) => None,
+            End::Exit(137 | 143) => Some(SkipReason::NotFound),
+            End::Exit(_) => Some(SkipReason::NoShell),
+            _ => None,
         }
     }
 

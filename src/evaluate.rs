@@ -5,6 +5,7 @@ mod ends;
 
 use crate::baseline::{self, Baseline};
 use crate::budget;
+use crate::checks::words::listed;
 use crate::checks::{self, Subject, Whole};
 use crate::environment::{self, Above};
 use crate::facts::container::Facts;
@@ -12,7 +13,9 @@ use crate::facts::pair::PairFacts;
 use crate::hosting;
 use crate::manifest::workload::Workload;
 use crate::manifest::{self, Inventory, Text, view};
-use crate::report::{Evidence, Finding, GapKind, InputError, Note, Pairs, Report, Trust};
+use crate::report::{
+    Evidence, Finding, GapKind, InputError, Note, PODS_LIST, Pairs, Report, TRANSFER, Trust,
+};
 use crate::sanitise;
 use crate::selected::Selection;
 use crate::snapshot::{Bundle, Deployment, Folded, Origin};
@@ -132,12 +135,28 @@ fn elsewhere(record: &Deployment, recipe: &Inventory) -> Option<InputError> {
         [first, ..] => format!(
             "it describes {} and not {name}, so {name} was held against nothing; give --recipe the manifests that {name} was made \
              of, or look at one of these: `dynamo-interconnect-check check {first}`",
-            names.join(", ")
+            listed(&names)
         ),
     };
     Some(InputError {
         object: recipe.inputs.join(" "),
         message: sanitise::line(&message, 1_000),
+    })
+}
+
+/// What is said where the one deployment of a recipe has another name than the one that runs.
+fn renamed(record: &Deployment, recipe: &Inventory) -> Option<Note> {
+    let meant = &only(recipe)?.name;
+    let name = &record.name;
+    record.is_another_than(meant).then(|| Note {
+        object: recipe.inputs.join(" "),
+        message: sanitise::line(
+            &format!(
+                "it describes {meant}, and {name} runs: {name} was held against {meant}. Where that is another deployment, give \
+                 --recipe the manifests that {name} was made of"
+            ),
+            1_000,
+        ),
     })
 }
 
@@ -183,16 +202,30 @@ fn relocate(findings: &mut [Finding], running: &Workload, recipe: &Workload) {
 /// The one command that gets the reader further.
 fn next(report: &Report, record: &Deployment) -> Option<String> {
     let mut command = format!("dynamo-interconnect-check check {}", record.name);
-    if record.name.contains(['=', ',', ' ', '(', '!']) {
+    if record.is_of_selector() {
         // Pods that were picked by a selector have no name of their own.
         command = format!("dynamo-interconnect-check check -l '{}'", record.name);
     }
     if let Some(namespace) = &record.namespace {
         command = format!("{command} -n {namespace}");
     }
-    let seen = !report.workloads.is_empty() && report.errors.is_empty();
+    // A transfer that was not made has no way out of its own where the pods could not be reached.
+    let stuck = report.way_out().is_some();
+    let other = |e: &InputError| e.object != PODS_LIST && !(stuck && e.object == TRANSFER);
+    let seen = !report.workloads.is_empty() && !report.errors.iter().any(other);
+    if stuck && report.errors.iter().any(|e| e.object == TRANSFER) {
+        command.push_str(" --transfer");
+    }
     match report.trust {
         _ if !seen => None,
+        Trust::Untrusted if stuck && !report.errors.is_empty() => Some(format!(
+            "{}, apply 1, then `{command}` again",
+            report.way_out().unwrap_or_default()
+        )),
+        Trust::Unproven | Trust::NotApplicable if stuck => {
+            let remedy = report.way_out().unwrap_or_default();
+            Some(format!("{remedy}, then `{command}` again"))
+        }
         Trust::Untrusted => Some(format!("apply 1, then `{command} --transfer`")),
         Trust::Unproven if !report.undone().is_empty() => Some(format!(
             "apply the fix of the transfer, then `{command} --transfer` again"
@@ -253,6 +286,11 @@ pub fn evaluate(command: &'static str, mut bundle: Bundle, beside: Beside) -> Re
         .and_then(|recipe| elsewhere(&record, recipe));
     let described = Described::read(&record, recipe);
     errors.extend(meant.filter(|_| described.recipe.is_none()));
+    let renamed = described
+        .recipe
+        .as_ref()
+        .and_then(|recipe| renamed(&record, recipe));
+    bundle.notes.extend(renamed);
     described.assign(&mut bundle.snapshots);
     ends::doubt(&mut record, &bundle.snapshots);
     let made = record.transfers.as_slice();

@@ -34,7 +34,7 @@ use serde::{Deserialize, Serialize};
 pub use status::{KvPath, SkipReason, Status};
 use std::collections::BTreeSet;
 pub use trust::Trust;
-use verdict::{undone, verdict};
+use verdict::{undone, unlisted, unreached, verdict};
 pub use workload::{EnvReport, SourceRef, WorkerReport, WorkloadReport};
 
 /// Version of the JSON form. Raised only when a field changes its meaning or goes away.
@@ -66,6 +66,13 @@ pub struct Coverage {
 
 /// Object of an error that is about transfers as a whole.
 pub const TRANSFER: &str = "transfer";
+
+/// Object of an error that is about the run as a whole: it could not begin.
+pub const RUN: &str = "run";
+/// What the object of an error begins with that is about where a recording goes: `--save PATH`.
+pub const SAVE: &str = "--save ";
+/// Object of an error that is about the list of the pods of a deployment.
+pub const PODS_LIST: &str = "pods";
 
 /// An input that could not be read, or something that was asked for and could not be done.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -362,12 +369,28 @@ impl Report {
         undone(&self.checks)
     }
 
+    /// Containers and machines of which nothing is known, because the way to them failed.
+    pub fn unreached(&self) -> Vec<&Finding> {
+        unreached(&self.checks)
+    }
+
+    /// What gets further where pods could not be listed, or the way to a container failed, as a clause; None where nothing
+    /// stood in the way.
+    pub fn way_out(&self) -> Option<&str> {
+        let unlisted = unlisted(&self.workloads, &self.errors).map(|(_, remedy)| remedy);
+        unlisted.or_else(|| self.unreached().first()?.fix.as_deref())
+    }
+
     /// What the pipeline should do. `fail_on`: from which status on a finding fails the run. `require_trusted`: anything but
     /// trusted is 3.
     pub fn exit_code(&self, fail_on: FailOn, require_trusted: bool) -> ExitCode {
         // What was asked for and could not be done is no pass: also what the run had no time for.
         let unseen = |f: &Finding| f.reason == Some(SkipReason::RunDeadline);
-        if !self.errors.is_empty() || !self.undone().is_empty() || self.checks.iter().any(unseen) {
+        if !self.errors.is_empty()
+            || !self.undone().is_empty()
+            || !self.unreached().is_empty()
+            || self.checks.iter().any(unseen)
+        {
             ExitCode::CouldNotRun
         } else if self.checks.iter().any(|f| fail_on.fails(f.status))
             || fail_on != FailOn::Never && self.judged_nothing()

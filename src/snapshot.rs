@@ -203,6 +203,18 @@ pub struct Node {
 }
 
 impl Deployment {
+    /// What was written under this name was written for another deployment. Pods that a selector found have no name of their
+    /// own, and a text without one may mean any.
+    pub fn is_another_than(&self, written: &str) -> bool {
+        let named = !self.name.is_empty() && !self.is_of_selector();
+        named && written != "(unnamed)" && written != self.name
+    }
+
+    /// Its pods were found by a selector, which stands where the name would.
+    pub fn is_of_selector(&self) -> bool {
+        self.name.contains(['=', ',', ' ', '(', '!'])
+    }
+
     /// Makes safe to show what was read of nodes and domains: a recording may come from anybody.
     pub fn with_safe_nodes(mut self) -> Self {
         const LONGEST: usize = 300;

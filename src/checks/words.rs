@@ -67,6 +67,19 @@ pub(crate) fn of_value(variable: &str, shown: &str, reason: &str) -> String {
     }
 }
 
+/// What happened, and what to do, of the sentence that says why something could not be looked at: `cannot exec in pod l/d-0:
+/// the API server answered 502: bad gateway; look at the log of the API server`.
+pub(crate) fn trouble(detail: &str) -> (String, Option<&str>) {
+    let inner = match detail.strip_prefix("cannot ") {
+        Some(rest) => rest.split_once(": ").map_or(detail, |(_, inner)| inner),
+        None => detail,
+    };
+    match inner.rsplit_once("; ") {
+        Some((what, remedy)) => (first_clause(what), Some(remedy)),
+        None => (first_clause(inner), None),
+    }
+}
+
 /// The first clause of a sentence, of at most 120 characters. What stands in brackets or quotes does not end it.
 pub(crate) fn first_clause(detail: &str) -> String {
     let mut open = 0usize;
@@ -103,6 +116,25 @@ mod tests {
             ("whole", "whole"),
         ] {
             assert_eq!(first_clause(sentence), clause);
+        }
+    }
+
+    #[test]
+    fn a_sentence_of_trouble_says_what_happened_and_what_to_do() {
+        for (detail, what, remedy) in [
+            (
+                "cannot exec in pod l/d-0 container main: the API server answered 502: bad; gateway; look at the log of the API server",
+                "the API server answered 502",
+                Some("look at the log of the API server"),
+            ),
+            (
+                "pod l/d-0 has no container x; give -c NAME, one of: main",
+                "pod l/d-0 has no container x",
+                Some("give -c NAME, one of: main"),
+            ),
+            ("it said nothing", "it said nothing", None),
+        ] {
+            assert_eq!(trouble(detail), (what.to_owned(), remedy));
         }
     }
 

@@ -6,7 +6,7 @@ use super::node::{Collected, TargetArguments, destination, from_one};
 use crate::baseline::Baseline;
 use crate::budget::Asked;
 use crate::evaluate::{Beside, evaluate};
-use crate::report::{ExitCode, InputError, Note};
+use crate::report::{ExitCode, InputError, Note, SAVE};
 use crate::snapshot::Bundle;
 use crate::{bundle, input, sanitise};
 use clap::Args;
@@ -152,7 +152,7 @@ fn keep(path: &Path, destination: &bundle::Destination, recording: &mut Bundle) 
         });
     } else if let Err(error) = destination.write(recording) {
         recording.errors.push(InputError {
-            object: shown(path),
+            object: format!("{SAVE}{}", shown(path)),
             message: error.to_string(),
         });
     }
@@ -210,7 +210,7 @@ mod live {
     use crate::cluster::run::{Schedule, Stop};
     use crate::collect::pods::{Wanted, probe};
     use crate::evaluate::Described;
-    use crate::report::{InputError, Note, SkipReason, TRANSFER};
+    use crate::report::{InputError, Note, RUN, SkipReason, TRANSFER};
     use crate::snapshot::{Answer, Deployment, Domains, Folded, Manifest, Nodes, Origin};
     use crate::{ask, catalogue, checks, sanitise};
     use std::time::{Duration, Instant};
@@ -222,7 +222,7 @@ mod live {
                 Err(error) => {
                     let message = format!("cannot start the runtime: {error}");
                     return (
-                        recording_of(Collected::error("check".to_owned(), message)),
+                        recording_of(Collected::error(RUN.to_owned(), message)),
                         false,
                     );
                 }
@@ -295,6 +295,7 @@ mod live {
             let mut record = recorded(&found);
             (record.nodes, record.domains) = around.unzip();
             collected.notes.extend(found.notes.iter().cloned());
+            collected.errors.extend(found.errors.iter().cloned());
             let workers = workers(&found, &record);
             collected.snapshots = self.probe(&cluster, workers, left(), stop).await;
             if stop.is_asked() {
@@ -430,7 +431,7 @@ mod live {
             || snapshot
                 .answers
                 .values()
-                .any(|a| missing(a, &[SkipReason::ConnectionLost]))
+                .any(|a| missing(a, &[SkipReason::ConnectionLost, SkipReason::Unreachable]))
     }
 
     /// What is kept of the deployment beside its containers.

@@ -17,12 +17,12 @@ Exit codes:
         )
     };
     () => {
-        exit_codes!("", "  4    something that was named could not be read\n")
+        exit_codes!("", "  4    something that was named could not be read, or reached\n")
     };
     (with trust) => {
         exit_codes!(
             "  3    --require-trusted was given, and trust is not `trusted`\n",
-            "  4    something that was named could not be read, or a transfer was not made\n"
+            "  4    something that was named could not be read or reached, or a transfer was not made\n"
         )
     };
 }

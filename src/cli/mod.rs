@@ -246,7 +246,7 @@ fn runtime() -> io::Result<tokio::runtime::Runtime> {
         .build()
 }
 
-/// Whether this process may open what a runtime needs, which panics where it may not.
+/// Whether this process may open what a runtime needs, which panics where it may not; a shell with pipes needs less.
 fn room() -> io::Result<()> {
     let opened: io::Result<Vec<_>> = (0..6).map(|_| UnixStream::pair()).collect();
     opened.map(drop).map_err(|error| {

@@ -70,6 +70,10 @@ pub(super) fn after_node(report: &Report) -> Option<String> {
     match report.trust {
         Trust::Untrusted if pasted => Some("apply 1, then paste the outputs again".to_owned()),
         Trust::Untrusted => Some("apply 1, then look at the same place again".to_owned()),
+        Trust::Unproven | Trust::NotApplicable if report.way_out().is_some() => {
+            let remedy = report.way_out().unwrap_or_default();
+            Some(format!("{remedy}, then look at the same place again"))
+        }
         Trust::Unproven if pasted => Some(
             "where the cluster is at hand, `dynamo-interconnect-check check NAME --transfer` moves test data between the workers \
              and names the lane"

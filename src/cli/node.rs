@@ -2,7 +2,7 @@
 
 use super::interrupt::{leave, on_interrupt};
 use super::{ReportArguments, help, next, print, sees_no_transfer};
-use crate::report::{ExitCode, InputError, Note, Pairs};
+use crate::report::{ExitCode, InputError, Note, Pairs, RUN, SAVE};
 use crate::snapshot::{Bundle, Folded};
 use crate::{bundle, checks, collect, sanitise};
 use clap::{ArgGroup, Args};
@@ -190,6 +190,10 @@ impl Arguments {
 
 /// This machine, or what was read of it until somebody waited no longer.
 pub(super) fn here(each: Duration) -> Collected {
+    // A shell that cannot be started for want of descriptors says nothing about this machine.
+    if let Err(error) = super::room() {
+        return Collected::error(RUN.to_owned(), format!("cannot start a shell: {error}"));
+    }
     let stop = Arc::new(AtomicBool::new(false));
     let asked = Arc::clone(&stop);
     on_interrupt(move || asked.store(true, Ordering::Relaxed));
@@ -206,7 +210,9 @@ pub(super) fn here(each: Duration) -> Collected {
 /// Where a recording goes, if one is wanted; what is said where it cannot go there.
 pub(super) fn destination(path: Option<&Path>) -> Result<Option<bundle::Destination>, Collected> {
     let Some(path) = path else { return Ok(None) };
-    let failed = |error: bundle::BundleError| Collected::error(shown(path), error.to_string());
+    let failed = |error: bundle::BundleError| {
+        Collected::error(format!("{SAVE}{}", shown(path)), error.to_string())
+    };
     bundle::Destination::new(path).map(Some).map_err(failed)
 }
 
@@ -231,7 +237,7 @@ pub(super) fn record(path: &Path, destination: &bundle::Destination, collected: 
     collected.snapshots = recording.snapshots;
     if let Err(error) = written {
         collected.errors.push(InputError {
-            object: shown(path),
+            object: format!("{SAVE}{}", shown(path)),
             message: error.to_string(),
         });
     }
@@ -309,10 +315,9 @@ impl TargetArguments {
                 runtime.shutdown_background();
                 collected
             }
-            Err(error) => Collected::error(
-                "pods".to_owned(),
-                format!("cannot start the runtime: {error}"),
-            ),
+            Err(error) => {
+                Collected::error(RUN.to_owned(), format!("cannot start the runtime: {error}"))
+            }
         }
     }
 
@@ -424,15 +429,18 @@ impl TargetArguments {
         use collect::pods::Wanted;
         let catalogued = |name: &str| crate::catalogue::find(name).is_some();
         let mut listed = Vec::new();
-        let mut error = None;
+        let (mut error, mut broken) = (None, None);
         if let Some(selector) = &self.selector {
-            match pods::by_selector(cluster, namespace, selector, &catalogued).await {
-                Ok(found) if found.is_empty() => {
+            match pods::selected(cluster, namespace, selector, &catalogued).await {
+                Ok(all) if all.found.is_empty() && all.broken.is_empty() => {
                     error = Some(format!(
                         "no pod in namespace {namespace} matches this selector; check -l and -n"
                     ));
                 }
-                Ok(found) => listed = found,
+                Ok(all) => {
+                    broken = pods::not_understood(namespace, &all.broken);
+                    listed = all.found;
+                }
                 Err(cause) => error = Some(cause.to_string()),
             }
         }
@@ -451,7 +459,10 @@ impl TargetArguments {
                 let message = sanitise::line(&message, 1000);
                 Err((wanted, InputError { object, message }))
             }
-            _ => Ok(wanted),
+            _ => match broken {
+                Some(broken) => Err((wanted, broken)),
+                None => Ok(wanted),
+            },
         }
     }
 }

@@ -5,10 +5,13 @@ use crate::report::SkipReason;
 use crate::sanitise;
 use http_body_util::LengthLimitError;
 use kube::Api;
-use kube::api::ListParams;
+use kube::api::{ListParams, ObjectList};
 use kube::client::AuthError;
+use kube::core::Request;
 use rustls::{AlertDescription, CertificateError};
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::error::Error as StdError;
@@ -59,7 +62,9 @@ pub enum Cause {
         said: String,
     },
     /// Any other answer that is not a success.
-    #[error("the API server answered {code}: {said}; look at its log, or at the proxy before it")]
+    #[error(
+        "the API server answered {code}: {said}; look at the log of the API server, or at the proxy before it"
+    )]
     Answer {
         /// HTTP status.
         code: u16,
@@ -95,15 +100,25 @@ pub enum Cause {
     },
     /// An answer that is not what the API promises.
     #[error(
-        "the answer could not be read ({said}); is a proxy or another service answering at this address?"
+        "the answer could not be read ({said}); look whether a proxy or another service answers at this address"
     )]
     Unparsable {
         /// Where it stopped making sense.
         said: String,
     },
+    /// One object of an answer that is understood otherwise.
+    #[error(
+        "{name} is not what the API promises ({said}); look at it with `kubectl get -o yaml`, and at what wrote it"
+    )]
+    Broken {
+        /// Which one.
+        name: String,
+        /// What is wrong with it.
+        said: String,
+    },
     /// More bytes than any answer has.
     #[error(
-        "the answer is larger than {} MiB; is a proxy or another service answering at this address?", .limit >> 20
+        "the answer is larger than {} MiB; look whether a proxy or another service answers at this address", .limit >> 20
     )]
     TooLarge {
         /// The limit it passed, in bytes.
@@ -120,6 +135,21 @@ pub enum Cause {
         /// The server named a page that was read already.
         again: bool,
     },
+    /// 3xx. It is not followed: what the request carries is meant for this server alone.
+    #[error(
+        "the API server answered {code}, a redirect to {to}, and it was not followed, as credentials would go with it; put the address of the API server itself into the kubeconfig, or look at the proxy before it"
+    )]
+    Redirect {
+        /// HTTP status.
+        code: u16,
+        /// Where to, without what may be a credential.
+        to: String,
+    },
+    /// This process may open nothing more, so nothing was asked.
+    #[error(
+        "this process may open no further file or connection (too many open files); raise the limit on open files (ulimit -n), or lower --parallel"
+    )]
+    NoDescriptors,
     /// No answer in time.
     #[error("no answer within {} s; check the network, or give more time", seconds(*.after))]
     Deadline {
@@ -140,17 +170,31 @@ impl Cause {
             }
             Self::NotFound | Self::BadName { .. } => SkipReason::NotFound,
             Self::Deadline { .. } => SkipReason::Timeout,
+            Self::Broken { .. } => SkipReason::Unparsable,
             Self::RunDeadline => SkipReason::RunDeadline,
-            Self::Unparsable { .. } | Self::TooLarge { .. } | Self::Endless { .. } => {
-                SkipReason::Unparsable
-            }
-            Self::Gone
+            // What answers like this is no API server that works, or something before it.
+            Self::Unparsable { .. }
+            | Self::TooLarge { .. }
+            | Self::Endless { .. }
+            | Self::Redirect { .. }
+            | Self::NoDescriptors
+            | Self::Gone
             | Self::Throttled { .. }
             | Self::Answer { .. }
             | Self::Tls(_)
-            | Self::Unreachable { .. } => SkipReason::ConnectionLost,
+            | Self::Unreachable { .. } => SkipReason::Unreachable,
         }
     }
+}
+
+/// An answer that sends the request elsewhere.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{code} to {to}")]
+pub(crate) struct Redirected {
+    /// HTTP status.
+    pub(crate) code: u16,
+    /// Where to, as it may be shown.
+    pub(crate) to: String,
 }
 
 /// What exactly failed in the handshake, by the type of the error.
@@ -268,6 +312,62 @@ where
     })
 }
 
+/// One object of a list that is not what the API promises.
+#[derive(Debug, Clone)]
+pub(crate) struct Broken {
+    /// Its name, as it may be shown; without one its kind of place.
+    pub(crate) name: String,
+    /// Its labels, whatever they are.
+    pub(crate) labels: Value,
+    /// What is wrong with it, as it may be shown.
+    pub(crate) why: String,
+}
+
+/// What was listed: one object that cannot be understood costs none of the others.
+#[derive(Debug)]
+pub(crate) struct Listed<T> {
+    /// What was understood.
+    pub(crate) found: Vec<T>,
+    /// What was not.
+    pub(crate) broken: Vec<Broken>,
+}
+
+impl<T> Listed<T> {
+    /// All of it, or the first object that could not be understood: where each of them matters to the others.
+    pub(crate) fn whole(self, doing: &str) -> Result<Vec<T>, CallError> {
+        match self.broken.into_iter().next() {
+            None => Ok(self.found),
+            Some(Broken { name, why, .. }) => Err(CallError {
+                doing: doing.to_owned(),
+                cause: Cause::Broken { name, said: why },
+            }),
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Item<K> {
+    Good(Box<K>),
+    Bad(Broken),
+}
+
+impl<'de, K: DeserializeOwned> Deserialize<'de> for Item<K> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let object = Value::deserialize(from)?;
+        Ok(match K::deserialize(&object) {
+            Ok(good) => Self::Good(Box::new(good)),
+            Err(error) => Self::Bad(Broken {
+                name: match object["metadata"]["name"].as_str() {
+                    Some(name) => said(name),
+                    None => "(an object without a name)".to_owned(),
+                },
+                labels: object["metadata"]["labels"].clone(),
+                why: said(&error.to_string()),
+            }),
+        })
+    }
+}
+
 /// Lists page by page: few round trips for large namespaces, and a bound on what is held before `reduce` takes what
 /// matters. Begins anew when the server has forgotten where it was (410 Gone), and ends where a list does not.
 pub(crate) async fn pages<K, T>(
@@ -276,9 +376,9 @@ pub(crate) async fn pages<K, T>(
     api: &Api<K>,
     first: ListParams,
     reduce: &mut (dyn FnMut(K) -> T + Send),
-) -> Result<Vec<T>, CallError>
+) -> Result<Listed<T>, CallError>
 where
-    K: Clone + DeserializeOwned + Debug,
+    K: kube::Resource + Clone + DeserializeOwned + Debug,
     T: Send,
 {
     let mut restarts = 0;
@@ -298,17 +398,28 @@ async fn to_the_end<K, T>(
     api: &Api<K>,
     mut page: ListParams,
     reduce: &mut (dyn FnMut(K) -> T + Send),
-) -> Result<Vec<T>, CallError>
+) -> Result<Listed<T>, CallError>
 where
-    K: Clone + DeserializeOwned + Debug,
+    K: kube::Resource + Clone + DeserializeOwned + Debug,
     T: Send,
 {
-    let mut found = Vec::new();
+    let client = api.clone().into_client();
+    let path = Request::new(api.resource_url());
+    let (mut found, mut broken) = (Vec::new(), Vec::new());
     // A token may be long; what it hashes to tells it from the others.
     let (hash, mut seen) = (RandomState::new(), HashSet::new());
     for read in 1.. {
-        let list = call(doing, patience, || api.list(&page)).await?;
-        found.extend(list.items.into_iter().map(&mut *reduce));
+        let list: ObjectList<Item<K>> = call(doing, patience, || async {
+            let request = path.list(&page).map_err(kube::Error::BuildRequest)?;
+            client.request(request).await
+        })
+        .await?;
+        for item in list.items {
+            match item {
+                Item::Good(object) => found.push(reduce(*object)),
+                Item::Bad(object) => broken.push(object),
+            }
+        }
         let Some(token) = list.metadata.continue_.filter(|token| !token.is_empty()) else {
             break;
         };
@@ -321,7 +432,7 @@ where
         }
         page = page.continue_token(&token);
     }
-    Ok(found)
+    Ok(Listed { found, broken })
 }
 
 /// Seconds in words: whole ones, and a tenth where there is less than one.
@@ -379,6 +490,15 @@ impl From<&kube::Error> for Cause {
         }
         if find::<LengthLimitError>(error).is_some() {
             return Self::TooLarge { limit: LARGEST };
+        }
+        if let Some(Redirected { code, to }) = find(error) {
+            return Self::Redirect {
+                code: *code,
+                to: to.clone(),
+            };
+        }
+        if without_descriptors(error) {
+            return Self::NoDescriptors;
         }
         if let Some(tls) = find::<rustls::Error>(error) {
             return Self::Tls(TlsFault::from(tls));
@@ -516,6 +636,21 @@ pub(crate) fn find<'a, T: StdError + 'static>(
     None
 }
 
+/// EMFILE or ENFILE anywhere in a chain of sources.
+fn without_descriptors(error: &(dyn StdError + 'static)) -> bool {
+    let mut current = Some(error);
+    for _ in 0..DEPTH {
+        let Some(error) = current else { return false };
+        let code = error.downcast_ref::<io::Error>();
+        // The same numbers on every Linux.
+        if matches!(code.and_then(io::Error::raw_os_error), Some(23 | 24)) {
+            return true;
+        }
+        current = next(error);
+    }
+    false
+}
+
 /// The words of the last error of a chain: the outer ones only say "client error".
 fn innermost(error: &(dyn StdError + 'static)) -> String {
     let mut last = error;
@@ -587,6 +722,17 @@ mod tests {
         let wrapped = io::Error::other(io::Error::new(io::ErrorKind::InvalidData, tls));
         let error = kube::Error::Service(Box::new(wrapped));
         assert_eq!(Cause::from(&error), Cause::Tls(TlsFault::UnknownIssuer));
+    }
+
+    #[test]
+    fn a_process_without_descriptors_blames_no_server() {
+        let error = |code| {
+            let inner = io::Error::other(io::Error::from_raw_os_error(code));
+            Cause::from(&kube::Error::Service(Box::new(inner)))
+        };
+        assert_eq!(error(24), Cause::NoDescriptors);
+        assert_eq!(error(23), Cause::NoDescriptors);
+        assert!(matches!(error(111), Cause::Unreachable { .. }));
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! From a kubeconfig or a pod's service account to a client that has spoken to its API server once.
 
-use super::call::{CallError, Cause, LARGEST, Patience, call, credential_fault, said, seconds};
+use super::call::{
+    CallError, Cause, LARGEST, Patience, Redirected, call, credential_fault, said, seconds,
+};
 use super::flow::Mutual;
 use super::kubeconfig::{self, KubeconfigFault, Source, Surroundings};
 use super::plugin::{self, Login, PluginFault};
@@ -22,7 +24,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tower::buffer::BufferLayer;
 use tower::filter::AsyncFilterLayer;
-use tower::util::{MapResponseLayer, option_layer};
+use tower::util::{MapResultLayer, option_layer};
 use tower::{BoxError, ServiceBuilder, ServiceExt as _};
 
 /// What the user chose.
@@ -233,6 +235,10 @@ async fn configure(
         }
     }
     let own_proxy = kubeconfig::names_proxy(&kubeconfig, &context);
+    if !own_proxy {
+        // kube reads the variable before it knows whether this server is reached through a proxy at all.
+        kubeconfig::without_needless_proxy(&mut kubeconfig, &context, around.no_proxy.as_deref());
+    }
     for named in kubeconfig::files(&kubeconfig, &context) {
         let what = format!("{} {}", named.key, said(&named.path));
         reading.now(what);
@@ -413,7 +419,9 @@ fn client(config: Config, login: Option<Login>) -> kube::Result<Client> {
         // kube's stack cannot be shared, which the login needs; its own buffer holds as many requests.
         let builder = builder.with_layer(&BufferLayer::new(1024));
         let builder = builder.with_layer(&option_layer(login));
-        return Ok(builder.with_layer(&MapResponseLayer::new(limited)).build());
+        return Ok(builder
+            .with_layer(&MapResultLayer::new(taken::<_, BoxError>))
+            .build());
     }
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
@@ -422,7 +430,7 @@ fn client(config: Config, login: Option<Login>) -> kube::Result<Client> {
     let tcp = tcp.map_response(|io: TokioIo<TcpStream>| TokioIo::new(Mutual::new(io.into_inner())));
     let tls = config.rustls_https_connector_with_connector(tcp)?;
     let service = ServiceBuilder::new()
-        .map_response(limited)
+        .map_result(taken::<_, BoxError>)
         .option_layer(login)
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer()?)
@@ -432,8 +440,20 @@ fn client(config: Config, login: Option<Login>) -> kube::Result<Client> {
     Ok(Client::new(service, config.default_namespace))
 }
 
-fn limited<B>(answer: Response<B>) -> Response<Limited<B>> {
-    answer.map(|body| Limited::new(body, LARGEST))
+/// An answer as it is taken: with a bound, and from this server. Who is sent elsewhere is told so.
+fn taken<B, E: Into<BoxError>>(
+    answer: Result<Response<B>, E>,
+) -> Result<Response<Limited<B>>, BoxError> {
+    let answer = answer.map_err(Into::into)?;
+    if answer.status().is_redirection() {
+        let to = answer.headers().get(http::header::LOCATION);
+        let to = to.map(|to| said(&String::from_utf8_lossy(to.as_bytes())));
+        return Err(Box::new(Redirected {
+            code: answer.status().as_u16(),
+            to: to.unwrap_or_else(|| "nowhere".to_owned()),
+        }));
+    }
+    Ok(answer.map(|body| Limited::new(body, LARGEST)))
 }
 
 fn command(plugin: Option<&ExecConfig>) -> String {

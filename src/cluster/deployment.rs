@@ -3,11 +3,11 @@
 //! <https://github.com/wxsms/dynamo/tree/2a6da14/deploy/operator> for labels and API versions. A cluster without the
 //! operator, or without the right to read its objects, still has pods: they are found by label.
 
-use super::call::{CallError, Cause, call, check_names, pages, said};
+use super::call::{CallError, Cause, Listed, call, check_names, pages, said};
 use super::connect::Cluster;
-use super::pods::{Catalogued, GRAPH, Templated, of_deployment, with_templates};
+use super::pods::{Catalogued, GRAPH, Templated, not_understood, of_deployment, with_templates};
 use super::seen::{ClaimKind, claims, config_maps, seen, seen_claim, seen_data};
-use crate::report::Note;
+use crate::report::{InputError, Note, PODS_LIST};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::{ApiResource, DynamicObject, ListParams};
@@ -41,6 +41,9 @@ pub struct Deployment {
     pub written: Option<Written>,
     /// Its pods, whatever they do, ordered by name.
     pub pods: Vec<Templated>,
+    /// Why they could not be listed, and the object that describes the deployment is all there is; or which of them could not
+    /// be understood.
+    pub errors: Vec<InputError>,
     /// What was seen on the way.
     pub notes: Vec<Note>,
     /// The selector that finds its pods.
@@ -187,6 +190,16 @@ async fn by_selector(
     let pods = with_templates(cluster, namespace, selector, catalogued)
         .await
         .map_err(NotFound::Call)?;
+    let pods = match pods.found.is_empty() {
+        // What there is of it cannot be understood.
+        true => Listed {
+            found: pods.whole("look at these pods").map_err(NotFound::Call)?,
+            broken: Vec::new(),
+        },
+        false => pods,
+    };
+    let errors = not_understood(namespace, &pods.broken);
+    let pods = pods.found;
     if pods.is_empty() {
         return Err(NotFound::NoPod {
             selector: selector.to_owned(),
@@ -226,9 +239,27 @@ async fn by_selector(
         selector: selector.to_owned(),
         written: None,
         pods,
+        errors: errors.into_iter().collect(),
         notes,
         companions: Vec::new(),
     })
+}
+
+/// What is said where the object may be read and its pods may not be listed.
+fn unlisted(error: &CallError) -> InputError {
+    let CallError { doing, cause } = error;
+    let why = match cause {
+        Cause::Forbidden { said } => {
+            format!("forbidden ({said}); grant list on pods (docs/rbac.yaml)")
+        }
+        other => other.to_string(),
+    };
+    InputError {
+        object: PODS_LIST.to_owned(),
+        message: format!(
+            "cannot {doing}, so only the object that describes the deployment was judged: {why}"
+        ),
+    }
 }
 
 async fn by_name(
@@ -252,34 +283,51 @@ async fn by_name(
     );
     let (graphs, mut notes) = graphs;
     // Static knowledge is worth something without the right to list pods, and the other way round.
-    let mut pods = match (pods, &graphs) {
-        (Ok(pods), _) => pods,
-        (Err(error), Some(found)) if !found.is_empty() => {
-            notes.push(Note {
-                object: "pods".to_owned(),
-                message: format!(
-                    "{error}; only the object that describes the deployment was judged"
-                ),
-            });
-            Vec::new()
-        }
-        (Err(error), _) => return Err(NotFound::Call(error)),
+    let described = |wanted: Option<&str>| {
+        let mut names = graphs.iter().flatten().map(|g| &g["metadata"]["name"]);
+        names.any(|found| wanted.is_none_or(|wanted| found == wanted))
     };
+    let nothing = || Listed {
+        found: Vec::new(),
+        broken: Vec::new(),
+    };
+    let (listed, mut lost) = match pods {
+        Ok(listed) => (listed, None),
+        Err(error) if described(name) => (nothing(), Some(unlisted(&error))),
+        Err(error) => return Err(NotFound::Call(error)),
+    };
+    let Listed {
+        found: mut pods,
+        mut broken,
+    } = listed;
     let mut names: Vec<String> = graphs
         .iter()
         .flatten()
         .filter_map(|g| g["metadata"]["name"].as_str().map(str::to_owned))
         .chain(pods.iter().filter_map(|p| p.pod.labels.graph.clone()))
+        .chain(
+            broken
+                .iter()
+                .filter_map(|p| p.labels[GRAPH].as_str().map(said)),
+        )
         .collect();
     names.sort();
     names.dedup();
     if name.is_none_or(|name| pods.is_empty() && !names.iter().any(|n| n == name))
         && pods.is_empty()
+        && broken.is_empty()
+        && lost.is_none()
     {
         // Pods of a standalone component may lack the label; the variable that the operator sets is always there.
-        pods = with_templates(cluster, namespace, COMPONENT, catalogued)
-            .await
-            .map_err(NotFound::Call)?;
+        let listed = match with_templates(cluster, namespace, COMPONENT, catalogued).await {
+            Ok(listed) => listed,
+            Err(error) if described(name) => {
+                lost = Some(unlisted(&error));
+                nothing()
+            }
+            Err(error) => return Err(NotFound::Call(error)),
+        };
+        (pods, broken) = (listed.found, listed.broken);
         let parents = pods
             .iter()
             .filter_map(|p| p.pod.deployment().map(str::to_owned));
@@ -312,6 +360,9 @@ async fn by_name(
         },
     };
     pods.retain(|p| p.pod.deployment() == Some(name.as_str()));
+    // One without the label may be a part of it.
+    broken.retain(|p| p.labels[GRAPH].as_str().is_none_or(|of| said(of) == name));
+    let errors = not_understood(namespace, &broken).into_iter().chain(lost);
     let object = graphs
         .unwrap_or_default()
         .into_iter()
@@ -332,6 +383,7 @@ async fn by_name(
         name,
         namespace: namespace.to_owned(),
         pods,
+        errors: errors.collect(),
         notes,
         companions: Vec::new(),
     })
@@ -416,7 +468,9 @@ async fn list(cluster: &Cluster, namespace: &str, version: &str) -> Result<Vec<V
             json!({"name": object.metadata.name, "namespace": object.metadata.namespace});
         seen(&whole)
     };
-    pages(&doing, cluster.patience, &api, first, &mut reduce).await
+    pages(&doing, cluster.patience, &api, first, &mut reduce)
+        .await?
+        .whole(&doing)
 }
 
 impl Written {
@@ -603,20 +657,19 @@ impl Deployment {
 
     /// What happened to these pods since they were listed: a second look, for when some of them could not be read to the end.
     pub async fn since(&self, cluster: &Cluster, pods: &[&str]) -> Vec<Note> {
-        let now =
-            match super::pods::by_selector(cluster, &self.namespace, &self.selector, &|_| false)
-                .await
-            {
-                Ok(now) => now,
-                Err(error) => {
-                    return vec![Note {
-                        object: "pods".to_owned(),
-                        message: format!(
-                            "{error}; so it is not known what became of the pods that were lost"
-                        ),
-                    }];
-                }
-            };
+        let now = match super::pods::selected(cluster, &self.namespace, &self.selector, &|_| false)
+            .await
+        {
+            Ok(now) => now.found,
+            Err(error) => {
+                return vec![Note {
+                    object: "pods".to_owned(),
+                    message: format!(
+                        "{error}; so it is not known what became of the pods that were lost"
+                    ),
+                }];
+            }
+        };
         let restarts =
             |pod: &super::project::Pod| pod.containers.iter().map(|c| c.restarts).sum::<i32>();
         let before = self

@@ -237,6 +237,31 @@ pub(crate) fn names_proxy(kubeconfig: &Kubeconfig, context: &str) -> bool {
         .any(|proxy| !proxy.is_empty())
 }
 
+/// Where the server of this context is reached without a proxy, whatever a variable says, gives the entry a proxy that can be
+/// parsed; who made this leaves it out again. Otherwise a variable that is no address would stop a run that does not need it.
+pub(crate) fn without_needless_proxy(
+    kubeconfig: &mut Kubeconfig,
+    context: &str,
+    no_proxy: Option<&str>,
+) {
+    let contexts = kubeconfig.contexts.iter();
+    let name = contexts
+        .filter(|c| c.name == context)
+        .find_map(|c| Some(c.context.as_ref()?.cluster.clone()));
+    let clusters = kubeconfig.clusters.iter_mut();
+    let chosen = clusters.filter(|c| Some(&c.name) == name.as_ref());
+    for cluster in chosen.filter_map(|c| c.cluster.as_mut()) {
+        let server: Option<http::Uri> = cluster.server.as_deref().and_then(|s| s.parse().ok());
+        let direct = server.is_some_and(|server| {
+            let port = server.port_u16().unwrap_or(443);
+            bypasses_proxy(server.host().unwrap_or_default(), port, no_proxy)
+        });
+        if direct {
+            cluster.proxy_url = Some("http://127.0.0.1:1".to_owned());
+        }
+    }
+}
+
 /// A file that a kubeconfig names.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Named {

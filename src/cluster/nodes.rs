@@ -56,7 +56,7 @@ pub async fn list_nodes(cluster: &Cluster) -> Nodes {
     let api: Api<api::Node> = Api::all(cluster.client.clone());
     let first = ListParams::default().limit(PAGE);
     let listed = pages("list nodes", cluster.patience, &api, first, &mut node).await;
-    match listed {
+    match listed.and_then(|all| all.whole("list nodes")) {
         Ok(nodes) => Nodes::Known(nodes.into_iter().flatten().collect()),
         Err(error) => Nodes::Missing {
             reason: error.cause.reason(),
@@ -143,7 +143,7 @@ async fn domains(
         (name, domain(&object.data))
     };
     let found = pages(&doing, cluster.patience, &api, first, &mut reduce).await?;
-    Ok(found.into_iter().collect())
+    Ok(found.whole(&doing)?.into_iter().collect())
 }
 
 /// <https://github.com/NVIDIA/k8s-dra-driver-gpu/blob/main/api/nvidia.com/resource/v1beta1/computedomain.go>

@@ -1,9 +1,10 @@
 //! Finding pods: by name, or by label selector in pages.
 
-use super::call::{CallError, call, check_names, pages, said};
+use super::call::{Broken, CallError, Listed, call, check_names, pages, said};
 use super::connect::Cluster;
 use super::project::{Pod, project};
 use super::seen;
+use crate::report::InputError;
 use k8s_openapi::api::core::v1 as api;
 use kube::Api;
 use kube::api::ListParams;
@@ -30,19 +31,61 @@ pub async fn by_name(
     Ok(project(pod, catalogued))
 }
 
-/// All pods that a label selector matches, ordered by name.
+/// All pods that a label selector matches, ordered by name. Each of them must be understood.
 pub async fn by_selector(
     cluster: &Cluster,
     namespace: &str,
     selector: &str,
     catalogued: Catalogued<'_>,
 ) -> Result<Vec<Pod>, CallError> {
+    let pods = selected(cluster, namespace, selector, catalogued).await?;
+    pods.whole(&doing(namespace, selector))
+}
+
+/// The same with those that could not be understood beside the others.
+pub(crate) async fn selected(
+    cluster: &Cluster,
+    namespace: &str,
+    selector: &str,
+    catalogued: Catalogued<'_>,
+) -> Result<Listed<Pod>, CallError> {
     let mut pods = listed(cluster, namespace, selector, &mut |pod| {
         project(pod, catalogued)
     })
     .await?;
-    pods.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+    let key = |pod: &Pod| (pod.namespace.clone(), pod.name.clone());
+    pods.found.sort_by_cached_key(key);
     Ok(pods)
+}
+
+/// What is said of pods that could not be understood; None where there is none.
+pub(crate) fn not_understood(namespace: &str, broken: &[Broken]) -> Option<InputError> {
+    /// Names are listed up to this many.
+    const SHOWN: usize = 5;
+    let first = broken.first()?;
+    let names: Vec<&str> = broken.iter().map(|b| b.name.as_str()).take(SHOWN).collect();
+    let more = match broken.len() - names.len() {
+        0 => String::new(),
+        n => format!(" and {n} more"),
+    };
+    let word = if broken.len() == 1 { "pod" } else { "pods" };
+    let only = match broken.len() {
+        1 => "it is",
+        _ => "they are",
+    };
+    Some(InputError {
+        object: format!(
+            "{word} {} in namespace {}{more}",
+            names.join(", "),
+            said(namespace)
+        ),
+        message: format!(
+            "{only} not what the API promises ({}), so nothing is known of {}; look with `kubectl get pod {} -o yaml`",
+            first.why,
+            if broken.len() == 1 { "it" } else { "them" },
+            first.name
+        ),
+    })
 }
 
 /// A pod, and what of its template may be seen. Pods of one template share the text.
@@ -55,12 +98,12 @@ pub struct Templated {
 }
 
 /// All pods that a label selector matches, with their templates, ordered by name.
-pub async fn with_templates(
+pub(crate) async fn with_templates(
     cluster: &Cluster,
     namespace: &str,
     selector: &str,
     catalogued: Catalogued<'_>,
-) -> Result<Vec<Templated>, CallError> {
+) -> Result<Listed<Templated>, CallError> {
     let mut templates: BTreeSet<Arc<str>> = BTreeSet::new();
     let mut pods = listed(cluster, namespace, selector, &mut |pod: api::Pod| {
         let projected = project(pod.clone(), catalogued);
@@ -83,7 +126,8 @@ pub async fn with_templates(
         }
     })
     .await?;
-    pods.sort_by(|a, b| (&a.pod.namespace, &a.pod.name).cmp(&(&b.pod.namespace, &b.pod.name)));
+    let key = |pod: &Templated| (pod.pod.namespace.clone(), pod.pod.name.clone());
+    pods.found.sort_by_cached_key(key);
     Ok(pods)
 }
 
@@ -101,16 +145,20 @@ async fn listed<T: Send>(
     namespace: &str,
     selector: &str,
     reduce: &mut (dyn FnMut(api::Pod) -> T + Send),
-) -> Result<Vec<T>, CallError> {
+) -> Result<Listed<T>, CallError> {
     let api: Api<api::Pod> = Api::namespaced(cluster.client.clone(), namespace);
-    let doing = format!(
-        "list pods in namespace {} with selector {}",
-        said(namespace),
-        said(selector)
-    );
+    let doing = doing(namespace, selector);
     checked(&doing, &[namespace])?;
     let first = ListParams::default().labels(selector).limit(PAGE);
     pages(&doing, cluster.patience, &api, first, reduce).await
+}
+
+fn doing(namespace: &str, selector: &str) -> String {
+    format!(
+        "list pods in namespace {} with selector {}",
+        said(namespace),
+        said(selector)
+    )
 }
 
 fn checked(doing: &str, names: &[&str]) -> Result<(), CallError> {

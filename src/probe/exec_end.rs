@@ -68,9 +68,8 @@ impl End {
     pub fn skip(&self, at: &super::pod_exec::ExecTarget) -> Option<Skip> {
         let reason = match self {
             Self::Exit(_) => return None,
-            Self::ConnectionLost | Self::KubeletGone { .. } | Self::Failed { .. } => {
-                SkipReason::ConnectionLost
-            }
+            Self::ConnectionLost => SkipReason::ConnectionLost,
+            Self::KubeletGone { .. } | Self::Failed { .. } => SkipReason::Unreachable,
             Self::Deadline { .. } => SkipReason::Timeout,
             Self::OutputLimit { .. } => SkipReason::Unparsable,
             Self::NoExecutable { name } if name == "sh" => SkipReason::NoShell,
@@ -120,13 +119,17 @@ impl fmt::Display for End {
                 f.write_str("the pod has no such container; check -c")
             }
             Self::WrongContainer { choices } => {
-                write!(f, "which container? give -c NAME, one of: {}", choices.join(", "))
+                write!(
+                    f,
+                    "the pod has several containers and none is named; give -c NAME, one of: {}",
+                    choices.join(", ")
+                )
             }
             Self::Forbidden { verb: Some(verb) } => {
-                write!(f, "forbidden; grant {verb} on pods/exec (docs/rbac.yaml)")
+                write!(f, "exec is forbidden; grant {verb} on pods/exec (docs/rbac.yaml)")
             }
             Self::Forbidden { verb: None } => {
-                f.write_str("forbidden; grant get and create on pods/exec (docs/rbac.yaml)")
+                f.write_str("exec is forbidden; grant get and create on pods/exec (docs/rbac.yaml)")
             }
             Self::KubeletGone { said } => write!(
                 f,

@@ -29,7 +29,8 @@ impl Status {
             Self::Skipped => {
                 "It could not be looked at, and the reason says why. It is inconclusive and never a pass: where the check is \
                  required, trust cannot be `trusted`. Reasons: not-collected, not-found, denied, no-shell, timeout, \
-                 connection-lost, unparsable, unresolved, not-selected; `explain REASON` says what to do about each."
+                 connection-lost, unreachable, unparsable, unresolved, \
+                 not-selected; `explain REASON` says what to do about each."
             }
             Self::Warn => {
                 "It works, and is degraded, ignored or fragile, or right only under facts that are not known. The exit code stays \
@@ -123,6 +124,8 @@ pub enum SkipReason {
     Interrupted,
     /// The connection broke before the answer was complete.
     ConnectionLost,
+    /// The Kubernetes API, or what lies between it and the container, did not let anybody look.
+    Unreachable,
     /// There was an answer, and it could not be understood.
     Unparsable,
     /// A placeholder, reference or computed value stands where the value should be.
@@ -131,7 +134,7 @@ pub enum SkipReason {
 
 impl SkipReason {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::NotApplicable,
         Self::NotSelected,
         Self::NotCollected,
@@ -142,6 +145,7 @@ impl SkipReason {
         Self::RunDeadline,
         Self::Interrupted,
         Self::ConnectionLost,
+        Self::Unreachable,
         Self::Unparsable,
         Self::Unresolved,
     ];
@@ -183,6 +187,10 @@ impl SkipReason {
             Self::ConnectionLost => {
                 "The connection broke before the answer was complete, often because the pod was replaced. Run again."
             }
+            Self::Unreachable => {
+                "The Kubernetes API, a proxy before it or the kubelet behind it turned the request away or failed, which says \
+                 nothing about the container. The detail holds its words; mend that and run again."
+            }
             Self::Unparsable => {
                 "There was an answer, and it could not be understood: cut, of an unknown version, or contradicted by another one."
             }
@@ -198,6 +206,12 @@ impl SkipReason {
         matches!(self, Self::RunDeadline | Self::Interrupted)
     }
 
+    /// It says something about the pod or machine that was to be looked at. Any other reason is about the way to it, or about
+    /// us, and nothing is known of it.
+    pub fn is_of_target(self) -> bool {
+        matches!(self, Self::NotFound | Self::NoShell | Self::Timeout)
+    }
+
     /// In plain words, for a sentence.
     pub fn words(self) -> &'static str {
         match self {
@@ -211,6 +225,7 @@ impl SkipReason {
             Self::RunDeadline => "the time of the whole run was over",
             Self::Interrupted => "the run was interrupted",
             Self::ConnectionLost => "connection lost",
+            Self::Unreachable => "API error",
             Self::Unparsable => "not understood",
             Self::Unresolved => "value or template not in the input",
         }
@@ -229,6 +244,7 @@ impl SkipReason {
             Self::RunDeadline => "run-deadline",
             Self::Interrupted => "interrupted",
             Self::ConnectionLost => "connection-lost",
+            Self::Unreachable => "unreachable",
             Self::Unparsable => "unparsable",
             Self::Unresolved => "unresolved",
         }

@@ -1,8 +1,8 @@
 //! The verdict of a run in words.
 
 use super::{
-    Finding, Fix, GapKind, InputError, Pairs, Probed, SkipReason, Status, TRANSFER, Trust,
-    WorkloadReport, ends,
+    Finding, Fix, GapKind, InputError, PODS_LIST, Pairs, Probed, RUN, SAVE, SkipReason, Status,
+    TRANSFER, Trust, WorkloadReport, ends,
 };
 use crate::target::{Target, TargetKind};
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,6 +16,51 @@ pub(super) fn undone(checks: &[Finding]) -> Vec<&Finding> {
             && f.reason != Some(SkipReason::NotApplicable)
     };
     checks.iter().filter(without_answer).collect()
+}
+
+/// Containers that could not be looked at because of what lies between: nothing is known of them.
+pub(super) fn unreached(checks: &[Finding]) -> Vec<&Finding> {
+    let out_of_reach = |f: &&Finding| {
+        let theirs = |r: SkipReason| r != SkipReason::NotApplicable && !r.is_ours();
+        f.id == UNSEEN && f.left_out.is_none() && f.reason.is_some_and(theirs)
+    };
+    checks.iter().filter(out_of_reach).collect()
+}
+
+/// Why the pods of the deployment that was judged could not be listed, and what to do.
+pub(super) fn unlisted<'a>(
+    workloads: &[WorkloadReport],
+    errors: &'a [InputError],
+) -> Option<(&'a str, &'a str)> {
+    let error = errors.iter().find(|e| e.object == PODS_LIST)?;
+    let (_, why) = error.message.split_once(": ")?;
+    why.rsplit_once("; ").filter(|_| !workloads.is_empty())
+}
+
+/// Why containers could not be looked at, behind what was said of the rest.
+fn turned_away(checks: &[Finding], said: &str) -> String {
+    let lost = unreached(checks);
+    let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+    for finding in &lost {
+        *reasons.entry(&finding.rare.headline).or_default() += 1;
+    }
+    let Some((first, _)) = reasons.iter().max_by_key(|(_, n)| **n) else {
+        return String::new();
+    };
+    let more = match reasons.len() {
+        1 => "",
+        _ => " (others for other reasons)",
+    };
+    if said.contains("could not be looked at") {
+        return format!("; what stood in the way: {first}{more}");
+    }
+    let all = checks.iter().filter(|f| f.id == UNSEEN).count();
+    let what = match (lost.as_slice(), all) {
+        ([one], 1) if one.target.kind == TargetKind::Host => "the machine".to_owned(),
+        ([_], 1) => "the container".to_owned(),
+        (lost, all) => format!("{} of {all} containers", lost.len()),
+    };
+    format!("; {what} could not be looked at: {first}{more}")
 }
 
 /// What was asked for and was not delivered comes first, unless a transfer showed something worse.
@@ -128,6 +173,7 @@ pub(super) fn verdict(
         out = format!("{lead}; {}", within_a_sentence(&out));
     }
     out.push_str(&cut_short(checks));
+    out.push_str(&turned_away(checks, &out));
     if let Some(first) = fixes.first() {
         let lead = match (first.status, trust) {
             (Status::Fail, _) => "; fix first: ",
@@ -145,9 +191,19 @@ pub(super) fn verdict(
             out.push_str(&format!(" (on {}{file})", first.target));
         }
     }
-    let unread: Vec<&InputError> = errors.iter().filter(|e| e.object != TRANSFER).collect();
+    if let Some((what, _)) = unlisted(workloads, errors) {
+        out.push_str(&format!("; its pods could not be listed: {what}"));
+    }
+    let told =
+        |e: &&InputError| e.object != TRANSFER && (e.object != PODS_LIST || workloads.is_empty());
+    let unread: Vec<&InputError> = errors.iter().filter(told).collect();
     if let [first, rest @ ..] = unread.as_slice() {
-        out.push_str(&format!("; {} could not be read", first.object));
+        let (object, what) = match first.object.strip_prefix(SAVE) {
+            Some(path) => (path, "could not be written"),
+            None if first.object == RUN => ("the run", "could not begin"),
+            None => (first.object.as_str(), "could not be read"),
+        };
+        out.push_str(&format!("; {object} {what}"));
         if !rest.is_empty() {
             out.push_str(&format!(" (and {} more)", rest.len()));
         }
@@ -316,6 +372,7 @@ fn about_targets(targets: &[Probed], fixes: &[Fix], checks: &[Finding], nothing:
         .chain(
             (checks.iter())
                 .filter(|f| f.id == UNSEEN && f.reason.is_some_and(SkipReason::is_ours))
+                .chain(unreached(checks))
                 .map(|f| &*f.target),
         )
         .collect();

@@ -46,7 +46,7 @@ fn refused(end: End) -> OpenError {
         End::Call(ref cause)
             if matches!(
                 cause.reason(),
-                SkipReason::ConnectionLost | SkipReason::Timeout
+                SkipReason::Unreachable | SkipReason::Timeout
             ) =>
         {
             OpenError::Lost(end.to_string())

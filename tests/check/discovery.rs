@@ -1,6 +1,7 @@
 //! Which deployment is meant, and what is found of it where a part of the cluster cannot be seen.
 
-use crate::fleet::{GRAPHS, cluster, healthy};
+use crate::fake::pod::FakePod;
+use crate::fleet::{Fleet, GRAPHS, cluster, healthy};
 use crate::on;
 use serde_json::json;
 
@@ -133,19 +134,118 @@ async fn an_object_without_its_fields_is_no_empty_deployment() {
     );
 }
 
+/// With a name and without one: what is written is judged, the verdict of every format says what is missing and why, and the
+/// run ends with 4.
 #[tokio::test]
-async fn without_the_right_to_list_pods_the_object_alone_is_judged() {
+async fn where_pods_cannot_be_listed_the_object_alone_is_judged() {
+    let html = json!("<html>log in</html>");
+    let cases = [
+        (
+            None,
+            "its pods could not be listed: forbidden (",
+            "grant list on pods (docs/rbac.yaml), then `dynamo-interconnect-check check g -n llm` again",
+        ),
+        (
+            Some((500, json!({"message": "boom"}))),
+            "its pods could not be listed: the API server answered 500: boom",
+            "look at the log of the API server",
+        ),
+        (
+            Some((200, html)),
+            "its pods could not be listed: the answer could not be read (",
+            "look whether a proxy or another service answers",
+        ),
+    ];
+    for (fault, words, next) in cases {
+        let (builder, _trees) = healthy("g").into(cluster());
+        let builder = match fault {
+            None => builder.deny("list", "pods"),
+            Some((code, answer)) => builder.fault("/pods", 99, code, answer),
+        };
+        let fake = builder.start().await;
+        for name in [&["g"][..], &[]] {
+            let run = on(&fake, name).await;
+            assert_eq!(run.code, Some(4), "{words} {name:?}: {}", run.stdout);
+            let report = run.report();
+            assert_eq!(report["trust"], "unproven");
+            assert_eq!(report["workloads"][0]["name"], "g");
+            let verdict = report["verdict"].as_str().unwrap();
+            assert!(verdict.contains(words), "{verdict}");
+            assert!(run.errors().contains("only the object that describes"));
+            let said = report["next"].as_str().unwrap();
+            assert!(said.starts_with(next), "{said}");
+        }
+        for output in ["text", "markdown", "html", "junit", "github", "sarif"] {
+            let run = on(&fake, &["g", "-o", output]).await;
+            let said = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(
+                said.contains("its pods could not be listed"),
+                "{output}: {said}"
+            );
+        }
+    }
+}
+
+/// One pod that is not what the API promises costs none of the others, and is named: what was not seen is never trusted.
+#[tokio::test]
+async fn one_pod_that_cannot_be_understood_costs_no_other() {
+    let odd = |pod: FakePod| pod.set("/spec/nodeName", json!(5));
+    let fleet = || {
+        Fleet::new("g")
+            .worker("prefill", &[], |pod| pod)
+            .worker("decode", &[], |pod| pod)
+    };
+    let (builder, _trees) = fleet().worker("decode", &[], odd).into(cluster());
+    let fake = builder.start().await;
+    for args in [&["g"][..], &[], &["-l", "nvidia.com/dynamo-component"]] {
+        let run = on(&fake, args).await;
+        assert_eq!(run.code, Some(4), "{args:?}: {}", run.stdout);
+        let report = run.report();
+        assert_eq!(report["trust"], "unproven", "{args:?}");
+        let verdict = report["verdict"].as_str().unwrap();
+        let words = "pod decode-2 in namespace llm could not be read";
+        assert!(verdict.contains(words), "{args:?}: {verdict}");
+        assert!(
+            run.errors().contains("expected a string"),
+            "{}",
+            run.errors()
+        );
+        assert_eq!(report["targets"].as_array().unwrap().len(), 2, "{args:?}");
+    }
+    let mut node = crate::run::against(crate::run::command("node"), &fake.kubeconfig());
+    node.args(["-l", "nvidia.com/dynamo-component"]);
+    let run = crate::run::run(node).await;
+    assert_eq!(run.code, Some(4), "{}", run.stdout);
+    assert!(run.errors().contains("decode-2"), "{}", run.errors());
+    assert_eq!(run.report()["targets"].as_array().unwrap().len(), 2);
+    // Where there is no other, the answer is not that there is none.
+    let (builder, _trees) = Fleet::new("g")
+        .worker("decode", &[], odd)
+        .pods_into(cluster());
+    let fake = builder.start().await;
+    for args in [&["g"][..], &["-l", "nvidia.com/dynamo-component"]] {
+        let run = on(&fake, args).await;
+        assert_eq!(run.code, Some(4), "{args:?}: {}", run.stdout);
+        assert!(
+            run.errors().contains("decode-0"),
+            "{args:?}: {}",
+            run.errors()
+        );
+    }
+}
+
+/// No object of that name is known, and nobody can say whether pods are labelled as its own.
+#[tokio::test]
+async fn a_name_without_object_is_not_denied_where_pods_cannot_be_listed() {
     let (builder, _trees) = healthy("g").into(cluster());
     let fake = builder.deny("list", "pods").start().await;
-    let run = on(&fake, &["g"]).await;
+    let run = on(&fake, &["other"]).await;
+    assert_eq!(run.code, Some(4));
     assert!(
-        run.report()["notes"]
-            .to_string()
-            .contains("only the object that describes"),
+        run.errors().contains("cannot list pods"),
         "{}",
-        run.stdout
+        run.errors()
     );
-    assert_eq!(run.report()["trust"], "unproven");
 }
 
 #[tokio::test]

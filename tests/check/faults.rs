@@ -77,6 +77,17 @@ async fn without_exec_the_static_part_is_judged() {
     assert_eq!(run.report()["trust"], "untrusted", "{}", run.stdout);
     let complaints = run.complaints().join("\n");
     assert!(complaints.contains("UCX_TLS"), "{complaints}");
+    assert!(!complaints.contains("node:target"), "{complaints}");
+    let verdict = run.report()["verdict"].as_str().unwrap().to_owned();
+    let words = "2 of 2 containers could not be looked at: exec is forbidden";
+    assert!(verdict.contains(words), "{verdict}");
+    assert_eq!(run.code, Some(4));
+    let run = on(&fake, &["g", "--transfer"]).await;
+    let next = run.report()["next"].as_str().unwrap().to_owned();
+    assert!(
+        next.starts_with("grant ") && next.ends_with("check g -n llm --transfer` again"),
+        "{next}"
+    );
     assert!(
         run.report()["notes"].to_string().contains("pods/exec"),
         "{}",
@@ -224,12 +235,24 @@ async fn a_recipe_of_something_else_and_a_single_pod_are_refused() {
         (String::new(), "no deployment is in it"),
         ("[]".to_owned(), "no deployment is in it"),
         (graph("x") + &graph("y"), "it describes x, y and not g"),
+        (
+            (0..1_000).map(|n| graph(&format!("x{n}"))).collect(),
+            "it describes x0, x1, x2 and 997 more and not g",
+        ),
     ] {
         std::fs::write(&recipe, &text).unwrap();
         let run = on(&fake, &["--recipe", recipe.to_str().unwrap()]).await;
         assert_eq!(run.code, Some(4), "{text}: {}", run.stdout);
         assert!(run.errors().contains(words), "{text}: {}", run.errors());
     }
+    // A single one of another name may be meant, and is not passed over in silence.
+    std::fs::write(&recipe, graph("x")).unwrap();
+    let run = on(&fake, &["--recipe", recipe.to_str().unwrap()]).await;
+    let notes = run.report()["notes"].to_string();
+    assert!(notes.contains("it describes x, and g runs"), "{notes}");
+    std::fs::write(&recipe, graph("g")).unwrap();
+    let run = on(&fake, &["--recipe", recipe.to_str().unwrap()]).await;
+    assert_eq!(run.report()["notes"], json!([]));
     let run = on(&fake, &["--pod", "decode-1"]).await;
     assert_eq!(run.code, Some(2));
     assert!(
@@ -458,6 +481,7 @@ async fn too_few_descriptors_or_a_full_disk_are_told_in_words() {
         assert!(!said.contains("panicked"), "{files}: {said}");
         if said.contains("open files") {
             assert_eq!(code, Some(4), "{files}: {said}");
+            assert!(!said.contains("check could not be read"), "{files}: {said}");
             refused += 1;
         } else {
             assert_eq!(code, Some(0), "{files}: {said}");
@@ -465,6 +489,31 @@ async fn too_few_descriptors_or_a_full_disk_are_told_in_words() {
         }
     }
     assert!(refused > 0);
+    let node = async |files: u32| {
+        let output = shell(format!("ulimit -n {files}; exec \"$0\" node -o json")).await;
+        let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        (output.status.code(), said)
+    };
+    let (enough, whole) = node(256).await;
+    assert!(!whole.contains("ulimit -n"), "{whole}");
+    refused = 0;
+    for files in 6..=40 {
+        let (code, said) = node(files).await;
+        if said.contains("ulimit -n") {
+            assert_eq!(code, Some(4), "{files}: {said}");
+            assert!(!said.contains("untrusted"), "{files}: {said}");
+            refused += 1;
+        } else {
+            assert_eq!(code, enough, "{files}: {said}");
+        }
+    }
+    assert!(refused > 0);
+    let run = on(&fake, &["g", "--save", "/nonexist/x"]).await;
+    let verdict = run.report()["verdict"].as_str().unwrap().to_owned();
+    assert!(
+        verdict.contains("/nonexist/x could not be written"),
+        "{verdict}"
+    );
     let output = shell("exec \"$0\" demo >/dev/full".to_owned()).await;
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(4), "{said}");
@@ -472,6 +521,73 @@ async fn too_few_descriptors_or_a_full_disk_are_told_in_words() {
         said.contains("cannot write to standard output: No space left"),
         "{said}"
     );
+}
+
+/// A run that gets short of descriptors on its way: what it could not open is not called fine, and no report of a half looks
+/// like one of the whole.
+#[tokio::test]
+async fn a_run_short_of_descriptors_says_what_it_did_not_see() {
+    let mut fleet = Fleet::new("g");
+    for _ in 0..8 {
+        fleet = fleet
+            .worker("prefill", &[], plain)
+            .worker("decode", &[], plain);
+    }
+    let (builder, _trees) = fleet.into(cluster());
+    let fake = builder.start().await;
+    let kubeconfig = fake.kubeconfig();
+    let whole = on(&fake, &["g"]).await.report();
+    let mut halves = 0;
+    for files in [5, 12, 15, 16, 17, 18, 19, 20, 22, 25, 30, 40] {
+        let mut shell = tokio::process::Command::new("sh");
+        let script = format!(
+            "ulimit -n {files}; exec \"$0\" check g --parallel 16 -o json --kubeconfig \"$1\""
+        );
+        shell.arg("-c").arg(script);
+        shell.arg(env!("CARGO_BIN_EXE_dynamo-interconnect-check"));
+        shell.arg(&kubeconfig).stdin(std::process::Stdio::null());
+        let output = shell.output().await.unwrap();
+        let Ok(report) = serde_json::from_slice::<serde_json::Value>(&output.stdout) else {
+            assert_eq!(output.status.code(), Some(4), "{files}: {output:?}");
+            continue;
+        };
+        if output.status.code() == Some(0) {
+            assert_eq!(report["checks"], whole["checks"], "{files}");
+            continue;
+        }
+        assert_eq!(
+            output.status.code(),
+            Some(4),
+            "{files}: {}",
+            report["verdict"]
+        );
+        let all = report["checks"].as_array().unwrap();
+        let lost: Vec<_> = all
+            .iter()
+            .filter(|c| c["name"] == "node:target" && c["status"] == "skipped")
+            .collect();
+        for target in &lost {
+            halves += 1;
+            assert!(
+                target["detail"].as_str().unwrap().contains("ulimit -n"),
+                "{target}"
+            );
+            // What the API said of the pod is known all the same.
+            let of_spec = |c: &serde_json::Value| {
+                let evidence = c["evidence"].as_array().unwrap();
+                !evidence.is_empty() && evidence.iter().all(|e| e["ask"] == "pod-spec")
+            };
+            let fine =
+                |c: &&serde_json::Value| c["target"] == target["target"] && c["status"] == "ok";
+            for finding in all.iter().filter(fine) {
+                assert!(of_spec(finding), "{files}: {finding}");
+            }
+        }
+        let verdict = report["verdict"].as_str().unwrap();
+        let says = verdict.contains("open") || verdict.contains("could not be");
+        assert!(says, "{files}: {verdict}");
+    }
+    assert!(halves > 0, "no run was short on its way");
 }
 
 #[tokio::test]

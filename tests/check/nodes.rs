@@ -140,6 +140,25 @@ async fn who_may_not_list_nodes_is_told_once_and_the_rest_is_judged() {
     );
 }
 
+/// What answers in place of the API is named as that, and not as nodes that nobody understands.
+#[tokio::test]
+async fn an_api_that_cannot_list_nodes_is_named() {
+    for (code, answer) in [
+        (500, json!({"message": "boom"})),
+        (429, json!({"message": "slow down"})),
+        (200, json!("<html>log in</html>")),
+    ] {
+        let (builder, _trees) = healthy("g").into(cluster());
+        let fake = builder.fault("v1/nodes", 99, code, answer).start().await;
+        let report = on(&fake, &["--nodes"]).await.report();
+        let all = report["checks"].as_array().unwrap();
+        let own = all.iter().find(|c| c["id"] == "DEP050").unwrap();
+        assert_eq!(own["reason"], "unreachable", "{own}");
+        let text = on(&fake, &["--nodes", "-o", "text"]).await.stdout;
+        assert!(text.contains("no-node-fits (API error)"), "{text}");
+    }
+}
+
 #[tokio::test]
 async fn many_nodes_come_in_pages() {
     let mut builder = cluster();

@@ -508,6 +508,27 @@ async fn neither_kubeconfig_nor_pod() {
     );
 }
 
+/// A redirect is named and not followed: what the request carries is for one server alone.
+#[tokio::test]
+async fn a_redirect_is_named_and_not_followed() {
+    let other = FakeCluster::builder().start().await;
+    let to = format!("{}/version?token=canary", other.url);
+    let fake = FakeCluster::builder()
+        .redirect("/version", &to)
+        .start()
+        .await;
+    let fault = fault(fake.kubeconfig()).await.to_string();
+    let words = format!(
+        "the API server answered 301, a redirect to {}/version",
+        other.url
+    );
+    assert!(
+        fault.contains(&words) && !fault.contains("canary"),
+        "{fault}"
+    );
+    assert_eq!(other.requests().len(), 0);
+}
+
 /// Runs in a process of its own, because CA bundle and proxy are found through the environment.
 #[tokio::test]
 #[ignore = "started by a_system_without_any_ca_bundle_and_a_proxy_for_others"]
@@ -528,9 +549,12 @@ async fn child_in_other_surroundings() {
 #[ignore = "started by a_proxy_of_the_environment_that_is_none"]
 async fn child_with_a_broken_proxy() {
     let fake = FakeCluster::builder().start().await;
-    let fault = fault(fake.kubeconfig()).await;
+    let elsewhere = json!({"server": "https://192.0.2.1:1"});
+    let fault = fault(fake.write_kubeconfig(elsewhere, json!({}))).await;
     let words = "HTTPS_PROXY in the environment is not the address of a proxy";
     assert!(fault.to_string().starts_with(words), "{fault}");
+    // A server of this machine is never reached through a proxy: so do kubectl and all of Go.
+    with(fake.kubeconfig()).await.unwrap();
 }
 
 #[test]

@@ -69,6 +69,7 @@ pub struct Builder {
     before_1_35: bool,
     orphans: bool,
     slow: Duration,
+    redirects: Vec<(String, String)>,
     later: BTreeMap<String, Option<Value>>,
     seed: u64,
 }
@@ -132,6 +133,12 @@ impl Builder {
             answer,
             code,
         });
+        self
+    }
+
+    /// Sends every request whose path contains this elsewhere (301).
+    pub fn redirect(mut self, contains: &str, to: &str) -> Self {
+        self.redirects.push((contains.to_owned(), to.to_owned()));
         self
     }
 
@@ -323,6 +330,11 @@ async fn answer(State(world): State<Arc<World>>, request: Request) -> Response {
         if sent != Some(format!("Bearer {token}").as_str()) {
             return status(401, "Unauthorized", "Unauthorized");
         }
+    }
+    let redirects = &world.described.redirects;
+    if let Some((_, to)) = redirects.iter().find(|(part, _)| path.contains(part)) {
+        let location = [(header::LOCATION, to.clone())];
+        return (StatusCode::MOVED_PERMANENTLY, location).into_response();
     }
     if let Some((code, answer)) = world.fault(&request.uri().to_string()) {
         return failure(code, answer);

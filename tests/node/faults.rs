@@ -67,7 +67,7 @@ async fn each_trouble_has_its_own_words_and_the_others_are_reported() {
         ),
         (
             at("kubelet-gone").exec(Exec::kubelet_gone()),
-            "fail",
+            "skipped",
             "cannot reach the kubelet of its node",
         ),
         (
@@ -82,7 +82,7 @@ async fn each_trouble_has_its_own_words_and_the_others_are_reported() {
         ),
         (
             at("lost").exec(Exec::DropAfter(100)),
-            "fail",
+            "skipped",
             "the connection broke before the end",
         ),
         (
@@ -92,22 +92,22 @@ async fn each_trouble_has_its_own_words_and_the_others_are_reported() {
         ),
         (
             at("closed").exec(Exec::SilentClose),
-            "fail",
+            "skipped",
             "the connection broke before the end",
         ),
         (
             at("endless").exec(Exec::StdoutFlood),
-            "fail",
+            "skipped",
             "bytes of output",
         ),
         (
             at("stderr").exec(Exec::StderrFlood(20 << 20)),
-            "fail",
+            "skipped",
             "printed nothing that the probe asks for",
         ),
         (
             at("mute").exec(Exec::Reply(Vec::new(), Duration::ZERO)),
-            "fail",
+            "skipped",
             "printed nothing that the probe asks for",
         ),
         (
@@ -120,7 +120,7 @@ async fn each_trouble_has_its_own_words_and_the_others_are_reported() {
         ),
         (
             at("strange").exec(Exec::Refuse(500, json!({"message": "something new"}))),
-            "fail",
+            "skipped",
             "refused (something new)",
         ),
         (
@@ -171,7 +171,8 @@ async fn each_trouble_has_its_own_words_and_the_others_are_reported() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert_eq!(run.targets().len(), expected.len());
-    assert_eq!(run.code, Some(1));
+    // Some could not be looked at, which was asked for.
+    assert_eq!(run.code, Some(4));
     assert_eq!(fake.writes(), []);
     let execs: usize = counted(&fake)
         .iter()
@@ -190,11 +191,110 @@ async fn each_trouble_has_its_own_words_and_the_others_are_reported() {
         let name = finding["target"]["name"].as_str().unwrap();
         if expected
             .iter()
-            .any(|(n, status, _)| n == name && *status == "fail")
+            .any(|(n, status, _)| n == name && ["fail", "skipped"].contains(status))
         {
             assert_ne!(finding["status"], "ok", "{finding}");
         }
     }
+}
+
+/// What turns a request away on the way to a container is held against nobody: `skipped` with its reason, `unproven`, 4, the
+/// words that were heard in the verdict, and the next step.
+#[tokio::test(flavor = "multi_thread")]
+async fn where_the_way_to_a_container_fails_nothing_is_said_of_the_container() {
+    let root = tree(&[]);
+    let status = |code: u16, message: &str| {
+        let status =
+            json!({"kind": "Status", "status": "Failure", "code": code, "message": message});
+        Exec::Refuse(code, status)
+    };
+    let cases = [
+        (
+            status(401, "Unauthorized"),
+            "denied",
+            "the API server rejects the credentials (401 Unauthorized)",
+            "log in again",
+        ),
+        (
+            status(
+                403,
+                "pods \"p\" is forbidden: User \"u\" cannot create resource \"pods/exec\" in API group",
+            ),
+            "denied",
+            "exec is forbidden",
+            "grant create on pods/exec (docs/rbac.yaml)",
+        ),
+        (
+            status(429, "slow down"),
+            "unreachable",
+            "the API server turns requests away (429: slow down)",
+            "try again later",
+        ),
+        (
+            status(400, "no"),
+            "unreachable",
+            "the API server answered 400",
+            "look at the log of the API server",
+        ),
+        (
+            Exec::Refuse(502, "Bad Gateway".into()),
+            "unreachable",
+            "the API server answered 502",
+            "look at the log of the API server",
+        ),
+        (
+            Exec::StdoutFlood,
+            "unparsable",
+            "more than 8388608 bytes of output",
+            "look with --print-script",
+        ),
+        (
+            Exec::DropAfter(100),
+            "connection-lost",
+            "the connection broke before the end",
+            "try again",
+        ),
+    ];
+    for (exec, reason, words, remedy) in cases {
+        let pod = worker("p", root.path()).exec(exec);
+        let fake = FakeCluster::builder().with(pod).start().await;
+        let run = on(&fake, &["--pod", "p", "--timeout", "60"]).await;
+        assert_eq!(
+            run.target("p").0,
+            "skipped",
+            "{words}: {}",
+            run.target("p").1
+        );
+        assert_eq!(run.code, Some(4), "{words}");
+        let report = run.report();
+        assert_eq!(report["trust"], "unproven", "{words}");
+        let all = report["checks"].as_array().unwrap();
+        let target = all.iter().find(|c| c["name"] == "node:target").unwrap();
+        assert_eq!(target["reason"], reason, "{words}");
+        let verdict = report["verdict"].as_str().unwrap();
+        assert!(verdict.contains(words), "{words}: {verdict}");
+        assert!(!verdict.contains("fix first"), "{verdict}");
+        let next = report["next"].as_str().unwrap_or_default();
+        assert!(next.starts_with(remedy), "{words}: {next}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redirect_on_the_way_to_a_container_is_named() {
+    let root = tree(&[]);
+    let builder = FakeCluster::builder().with(worker("p", root.path()));
+    let fake = builder
+        .redirect("/exec", "https://example.org/log-in")
+        .start()
+        .await;
+    let run = on(&fake, &["--pod", "p"]).await;
+    let (status, said) = run.target("p");
+    let words = "the API server answered 301, a redirect to https://example.org/log-in";
+    assert!(
+        status == "skipped" && said.contains(words),
+        "{status}: {said}"
+    );
+    assert_eq!(run.code, Some(4));
 }
 
 #[tokio::test(flavor = "multi_thread")]

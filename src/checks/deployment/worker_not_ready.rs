@@ -99,6 +99,10 @@ fn unready<'a>(container: &'a Container<'a>, pod: &Pod) -> Unready<'a> {
             true,
             "it runs and does not pass its readiness probe".to_owned(),
         ),
+        // It is not known to have stopped.
+        Err(skip) if !skip.reason.is_of_target() => {
+            (true, "it does not pass its readiness probe".to_owned())
+        }
         Err(skip) => {
             // The reason alone, without the sentence around it.
             let inner = skip.detail.split_once("it does not run (");
@@ -249,6 +253,7 @@ mod tests {
             "forbidden",
         );
         assert_eq!(denied.statuses("worker-not-ready"), [Ok]);
-        assert!(denied.fix_first().iter().any(|fix| fix.id == "NODE001"));
+        assert!(denied.fix_first().iter().all(|fix| fix.id != "NODE001"));
+        assert_eq!(denied.statuses("node:target"), [Ok, Skipped]);
     }
 }

@@ -72,10 +72,19 @@ fn run(scope: &DeploymentScope<'_>) -> Outcome {
             Err(skip) => unseen = unseen.or(Some(skip)),
         }
         // Each speaks of one component, and so of what follows there.
-        drafts.extend(
-            own.into_iter()
-                .map(|draft| draft.about_worker(position, runs)),
-        );
+        let other = scope.record.is_another_than(&written.name);
+        drafts.extend(own.into_iter().map(|draft| {
+            let draft = draft.about_worker(position, runs);
+            match other {
+                // Applying it would make another deployment.
+                true => draft.fix(format!(
+                    "the recipe is of {} and not of {}: give --recipe the manifests that {} was made of, or find out why the \
+                     two differ",
+                    written.name, scope.record.name, scope.record.name
+                )),
+                false => draft,
+            }
+        }));
     }
     let fine = compared.map(|meant| {
         Draft::ok("the workers run with what was written for them").with([meant.spot.evidence()])
@@ -290,6 +299,33 @@ mod tests {
         .body("decode", runs)
         .written(written(meant))
         .statuses("written-differs")
+    }
+
+    #[test]
+    fn a_recipe_of_another_name_is_not_to_be_applied_again() {
+        let fix = |name: &str| {
+            let name = name.to_owned();
+            let nothing = Answers::new();
+            let found = Fleet::of(&[("prefill", nothing.as_slice()), ("decode", &nothing)])
+                .body("prefill", RDMA)
+                .body("decode", "env: []")
+                .written(written(RDMA))
+                .record(|record| record.name = name)
+                .findings("written-differs");
+            let fail = found.into_iter().find(|f| f.status == Fail).unwrap();
+            fail.fix.unwrap()
+        };
+        assert!(
+            fix("g").starts_with("apply the recipe of decode again"),
+            "{}",
+            fix("g")
+        );
+        assert!(fix("app=x").starts_with("apply the recipe of decode again"));
+        assert!(
+            fix("other").starts_with("the recipe is of g and not of other"),
+            "{}",
+            fix("other")
+        );
     }
 
     #[test]

@@ -2,6 +2,7 @@ use crate::ask;
 use crate::check;
 use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
+use crate::checks::words;
 use crate::observed::{Observed, Skip};
 use crate::report::SkipReason;
 use crate::sanitise;
@@ -10,9 +11,10 @@ check! {
     /// The container could not be looked at, or only in part.
     ///
     /// ## Why it matters
-    /// A pod that does not run moves no KV cache, and of a pod that could not be reached nothing is known. Neither is a
-    /// pass: every question about it stays open. Where this tool was stopped, or its own time was over, before it had looked,
-    /// nothing is held against the container.
+    /// A pod that is not there, does not run, has no shell or does not answer is at fault itself: a fail. Where the API
+    /// server, a proxy or the kubelet turned the request away, the connection broke, or this tool was stopped before it had
+    /// looked, nothing is known of the container: it is skipped, held against nobody, and the run ends with 4. Neither is a
+    /// pass: every question about it stays open.
     ///
     /// ## Fix
     /// The detail names the cause: a name that is not there, a pod that is pending or has completed, an image without a
@@ -34,9 +36,19 @@ fn run(container: &Container<'_>) -> Outcome {
         // We stopped looking, which says nothing about the container.
         Err(why) if why.reason.is_ours() => return Err(why),
         Err(why) => {
+            let (what, remedy) = words::trouble(&why.detail);
+            let remedy = sanitise::line(
+                remedy.unwrap_or("mend the cause that the detail names"),
+                300,
+            );
+            // What turned us away on the way there is no fact about the container.
+            if !why.reason.is_of_target() {
+                let draft = Draft::skipped(why).headline(what).fix(remedy);
+                return Ok(vec![draft]);
+            }
             let mut draft = Draft::fail(why.detail)
-                .headline(why.reason.words())
-                .fix("mend the cause that the detail names, then run again");
+                .headline(what)
+                .fix(format!("{remedy}, then run again"));
             // A pod that does not run is one fault, and its deployment says it.
             if let Observed::Known(pod) = &container.facts.pod
                 && pod.ready == Some(false)
@@ -52,7 +64,8 @@ fn run(container: &Container<'_>) -> Outcome {
         .is_none_or(|what| what.trim().is_empty())
     {
         let detail = "what was reached is not named in the recording";
-        return Err(Skip::new(SkipReason::Unparsable, detail));
+        let nameless = Draft::skipped(Skip::new(SkipReason::Unparsable, detail));
+        return Ok(vec![nameless.headline(detail).fix("record it again")]);
     }
     Ok(vec![match said.split_once('\n') {
         Some((what, early)) => {
@@ -112,6 +125,25 @@ mod tests {
                 (status, detail)
             );
         }
+        // The way to it failed: nothing is known of the container.
+        for reason in SkipReason::ALL {
+            let detail = "cannot exec in pod l/d-0: the API server answered 502: bad gateway; look at the log of the API server";
+            let said = say(Some(Answer::Missing {
+                reason,
+                detail: detail.to_owned(),
+            }));
+            let status = said.as_ref().map(|drafts| drafts[0].status).ok();
+            let wanted = match reason {
+                SkipReason::NotFound | SkipReason::NoShell | SkipReason::Timeout => Status::Fail,
+                _ => Status::Skipped,
+            };
+            assert_eq!(status.unwrap_or(Status::Skipped), wanted, "{reason:?}");
+            if reason == SkipReason::Unreachable {
+                let draft = said.unwrap().remove(0);
+                assert_eq!(draft.headline.unwrap(), "the API server answered 502");
+                assert_eq!(draft.fix.unwrap(), "look at the log of the API server");
+            }
+        }
         for reason in [SkipReason::Interrupted, SkipReason::RunDeadline] {
             let detail = "it was not read".to_owned();
             let skip = say(Some(Answer::Missing { reason, detail })).unwrap_err();
@@ -123,8 +155,8 @@ mod tests {
         }
         assert_eq!(say(None).unwrap_err(), Skip::not_applicable());
         for blank in ["", " ", "\n3 of 9 questions have no answer: it broke"] {
-            let skip = say(Some(Answer::Text(blank.to_owned()))).unwrap_err();
-            assert_eq!(skip.reason, SkipReason::Unparsable);
+            let drafts = say(Some(Answer::Text(blank.to_owned()))).unwrap();
+            assert_eq!(drafts[0].reason, Some(SkipReason::Unparsable));
         }
     }
 }
