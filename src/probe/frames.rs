@@ -33,16 +33,19 @@ pub fn read(script: &Script, output: &[u8], lost: &Skip) -> BTreeMap<String, Ans
         ),
         Ending::None => lost.clone(),
     };
-    let fields = frames.answers.remove(FIELDS);
-    let fields = fields.map(|frame| rooted(&String::from_utf8_lossy(&frame.body)));
+    let mut fields = frames
+        .answers
+        .remove(FIELDS)
+        .map(|frame| fields(&script.asks, &frame.body));
     script
         .asks
         .iter()
         .map(|ask| {
             let mut frame = frames.answers.remove(ask.id);
-            if let Kind::Fields { dirs, names, .. } = ask.kind {
-                frame = frame.zip(fields.as_deref()).map(|(frame, fields)| Frame {
-                    body: of_these(fields, dirs, names),
+            if let Kind::Fields { .. } = ask.kind {
+                // That they were not read is not that there are none.
+                frame = frame.zip(fields.as_mut()).map(|(frame, fields)| Frame {
+                    body: fields.remove(ask.id).unwrap_or_default(),
                     ..frame
                 });
             }
@@ -240,36 +243,62 @@ fn rooted(text: &str) -> String {
         .collect()
 }
 
-/// The lines `path: value` of those of these files that have one of these names in one of these directories.
-fn of_these(fields: &str, dirs: &[&str], names: &[&str]) -> Vec<u8> {
-    let belongs = |path: &str| {
-        names.iter().any(|name| {
-            let dir = path
-                .strip_suffix(name)
-                .and_then(|dir| dir.strip_suffix('/'));
-            dir.is_some_and(|dir| dirs.iter().any(|pattern| matches(pattern, dir)))
+/// What was read for all [`Kind::Fields`], by the ask that names the file.
+fn fields(asks: &[&'static Ask], body: &[u8]) -> BTreeMap<&'static str, Vec<u8>> {
+    let asks: Vec<_> = asks
+        .iter()
+        .filter_map(|ask| match ask.kind {
+            Kind::Fields { dirs, names, .. } => Some((ask.id, dirs, names)),
+            _ => None,
         })
-    };
+        .collect();
+    let mut fields = BTreeMap::new();
+    // They come in the order of the asks.
+    let mut at = 0;
+    for line in body.split_inclusive(|byte| *byte == b'\n') {
+        // "sys/name:value" is how grep prints what "/sys/name: value" says.
+        let Some(colon) = line.iter().position(|byte| *byte == b':') else {
+            continue;
+        };
+        let (path, value) = line.split_at(colon);
+        let Ok(path) = std::str::from_utf8(path.strip_prefix(b"/").unwrap_or(path)) else {
+            continue;
+        };
+        let belongs = |(_, dirs, names): &(&str, &[&str], &[&str])| {
+            let rest = dirs.iter().find_map(|dir| below(dir, path));
+            rest.is_some_and(|name| names.contains(&name))
+        };
+        let ring = (at..asks.len()).chain(0..at);
+        let Some(found) = ring.into_iter().find(|n| belongs(&asks[*n])) else {
+            continue;
+        };
+        at = found;
+        let body: &mut Vec<u8> = fields.entry(asks[at].0).or_default();
+        let value = value[1..].strip_prefix(b" ").unwrap_or(&value[1..]);
+        for part in [b"/", path.as_bytes(), b": ", value] {
+            body.extend_from_slice(part);
+        }
+    }
     fields
-        .split_inclusive('\n')
-        .filter(|line| line.split_once(": ").is_some_and(|(path, _)| belongs(path)))
-        .flat_map(str::bytes)
-        .collect()
 }
 
-/// Whether a shell pattern with `*` in it matches a path: as a whole component, or at its end.
-fn matches(pattern: &str, path: &str) -> bool {
-    let mut parts = path.split('/');
-    pattern.split('/').all(|wanted| {
-        parts
-            .next()
-            .is_some_and(|part| match wanted.split_once('*') {
-                Some((before, after)) => part
-                    .strip_prefix(before)
-                    .is_some_and(|rest| rest.ends_with(after)),
-                None => part == wanted,
-            })
-    }) && parts.next().is_none()
+/// What of a path stands below a directory, which is a shell pattern.
+fn below<'a>(pattern: &str, path: &'a str) -> Option<&'a str> {
+    let mut rest = path;
+    for wanted in pattern.trim_start_matches('/').split('/') {
+        let (part, below) = rest.split_once('/')?;
+        let matches = match wanted.split_once('*') {
+            Some((before, after)) => part
+                .strip_prefix(before)
+                .is_some_and(|rest| rest.ends_with(after)),
+            None => part == wanted,
+        };
+        if !matches {
+            return None;
+        }
+        rest = below;
+    }
+    Some(rest)
 }
 
 fn missing(reason: SkipReason, detail: String) -> Answer {
