@@ -253,8 +253,8 @@ fn fields(asks: &[&'static Ask], body: &[u8]) -> BTreeMap<&'static str, Vec<u8>>
         })
         .collect();
     let mut fields = BTreeMap::new();
-    // They come in the order of the asks.
-    let mut at = 0;
+    // They come in the order of the asks, and of their directories.
+    let (mut at, mut dir) = (0, "");
     for line in body.split_inclusive(|byte| *byte == b'\n') {
         // "sys/name:value" is how grep prints what "/sys/name: value" says.
         let Some(colon) = line.iter().position(|byte| *byte == b':') else {
@@ -264,15 +264,26 @@ fn fields(asks: &[&'static Ask], body: &[u8]) -> BTreeMap<&'static str, Vec<u8>>
         let Ok(path) = std::str::from_utf8(path.strip_prefix(b"/").unwrap_or(path)) else {
             continue;
         };
-        let belongs = |(_, dirs, names): &(&str, &[&str], &[&str])| {
-            let rest = dirs.iter().find_map(|dir| below(dir, path));
-            rest.is_some_and(|name| names.contains(&name))
-        };
-        let ring = (at..asks.len()).chain(0..at);
-        let Some(found) = ring.into_iter().find(|n| belongs(&asks[*n])) else {
-            continue;
-        };
-        at = found;
+        let again = path
+            .strip_prefix(dir)
+            .and_then(|rest| rest.strip_prefix('/'))
+            .is_some_and(|name| {
+                asks.get(at)
+                    .is_some_and(|(.., names)| names.contains(&name))
+            });
+        if !again {
+            let ring = (at..asks.len()).chain(0..at);
+            let found = ring.into_iter().find_map(|n| {
+                let (_, dirs, names) = asks[n];
+                let name = dirs.iter().find_map(|dir| below(dir, path))?;
+                let of = path.strip_suffix(name)?.trim_end_matches('/');
+                names.contains(&name).then_some((n, of))
+            });
+            let Some(found) = found else {
+                continue;
+            };
+            (at, dir) = found;
+        }
         let body: &mut Vec<u8> = fields.entry(asks[at].0).or_default();
         let value = value[1..].strip_prefix(b" ").unwrap_or(&value[1..]);
         for part in [b"/", path.as_bytes(), b": ", value] {

@@ -56,10 +56,10 @@ values() {
 }
 # The named files of each directory below the root: fields 'state rate' DIR...
 fields() { first_lines $(name_files "$@"); }
-# Formats are used again for each directory: joining hundreds of names one by one takes longer than reading the files.
+# A format is used again for each name: joining hundreds of names one by one takes longer than reading the files.
 name_files() {
   names=$1; shift
-  for f in $names; do printf "%s/$f " "$@"; done
+  for d do case $d in *%*) ;; *) printf "$d/%s " $names ;; esac; done
 }
 # First line of each of these files below the root that has one, by one grep where there are many: opening hundreds in the
 # shell takes much longer. Its "sys/name:value" is known by the slash that is not there.
