@@ -2,8 +2,9 @@
 //!
 //! `UPDATE=1 cargo test --lib docs` rewrites the files; without it a difference fails.
 
+use crate::ask::{self, Needs};
 use crate::report::{ExitCode, Report};
-use crate::{ask, catalogue, checks};
+use crate::{catalogue, checks};
 use std::fmt::Write;
 use std::path::Path;
 
@@ -244,11 +245,21 @@ fn reads_page() {
         named alone it looks into the other YAML files of the same directory for the ConfigMaps and claim templates that \
         the file refers to, and for `.dynamo-interconnect-check.toml`. For a kustomization it runs `kustomize build` or `kubectl kustomize`. Every reporting command reads \
         `.dynamo-interconnect-check.toml` of the current directory, or the file that `--config` names. `explain` and `demo` read \
-        nothing.\n\nInside a container or on a host, nothing but this is read:\n\n";
+        nothing.\n\nInside a container or on a host, nothing but this is read; tools run only where they are installed:\n\n";
     let mut out = format!("{HEAD}{INTRODUCTION}");
-    out.push_str("| id | read |\n|---|---|\n");
+    out.push_str("| id | read | when | what for |\n|---|---|---|---|\n");
     for ask in ask::ALL {
-        let _ = writeln!(out, "| {} | `{}` |", ask.id, ask.shown_as);
+        let when = match ask.needs {
+            Needs::Nothing => "always".to_owned(),
+            Needs::RdmaDevice => "the kernel shows an RDMA device".to_owned(),
+            Needs::RdmaDeviceWithout(files) => {
+                format!("the kernel shows an RDMA device, and `{files}` cannot be read")
+            }
+            Needs::NoProgram(program) => format!("there is no `{program}`"),
+            Needs::Worker => "always, of the worker where one was found".to_owned(),
+        };
+        let (id, read, why) = (ask.id, ask.shown_as, ask.why);
+        let _ = writeln!(out, "| {id} | `{read}` | {when} | {why} |");
     }
     out.push_str(
         "\n## Handed in by a person\n\nNever read by the tool itself; `node --input NAME=FILE` takes them, and every read \
