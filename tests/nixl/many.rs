@@ -97,3 +97,29 @@ async fn the_roles_may_be_in_different_namespaces() {
     let run = transfer(&fake, &["--pods", wrong, "-n", "llm"]).await;
     assert_eq!(run.code, Some(4));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_pod_that_cannot_be_understood_costs_no_other_pair() {
+    if !has_python() {
+        return;
+    }
+    let (p, d, odd) = (tree(&[]), tree(&[]), tree(&[]));
+    let decode =
+        |name, root: &TempDir| pod(name, "decode", root.path(), "invented-rc-mlx5-one-rail");
+    let fake = FakeCluster::builder()
+        .with(pod("p-0", "prefill", p.path(), "invented-rc-mlx5-one-rail"))
+        .with(decode("d-0", &d))
+        .with(decode("d-1", &odd).set("/spec/nodeName", 5.into()))
+        .orphans_live_on()
+        .start()
+        .await;
+    let run = transfer(&fake, &["--pods", ROLES]).await;
+    let one = ("d-0 -> p-0".to_owned(), "ok".to_owned(), true);
+    assert_eq!(run.pairs(), [one], "{}", run.stdout);
+    run.assert_trust("unproven");
+    assert_eq!(run.code, Some(4), "{}", run.stdout);
+    let errors = run.report()["errors"].to_string();
+    assert!(errors.contains("pod d-1 in namespace llm"), "{errors}");
+    let roots: Vec<_> = [&p, &d, &odd].map(TempDir::path).to_vec();
+    assert_clean(&fake, &roots).await;
+}

@@ -5,7 +5,7 @@ use crate::catalogue;
 use crate::cli::node::stop_on_interrupt;
 use crate::cli::progress::Bar;
 use crate::cluster::connect::Cluster;
-use crate::cluster::pods::by_selector;
+use crate::cluster::pods;
 use crate::cluster::run::{Schedule, Stop};
 use crate::collect;
 use crate::collect::pods::Wanted;
@@ -186,8 +186,13 @@ async fn wanted(
             object: TRANSFER.to_owned(),
             message: format!("no transfer was made: {why}"),
         };
-        match by_selector(cluster, namespace, &role.selector, &catalogued).await {
-            Ok(found) if found.is_empty() => errors.push(undone(format!(
+        let listed = pods::selected(cluster, namespace, &role.selector, &catalogued).await;
+        let broken = listed.as_ref().ok().map(|listed| &listed.broken);
+        let broken = broken.and_then(|broken| pods::not_understood(namespace, broken));
+        let all_understood = broken.is_none();
+        errors.extend(broken);
+        match listed.map(|listed| listed.found) {
+            Ok(found) if found.is_empty() && all_understood => errors.push(undone(format!(
                 "no pod in namespace {} matches {selector} ({word}); check --pods and -n",
                 crate::sanitise::line(namespace, 80)
             ))),
