@@ -216,6 +216,7 @@ fn one_fix(out: &mut String, number: usize, fix: &Fix, report: &Report, width: u
         let likewise: Vec<&str> = fix.also.iter().map(|also| also.name.as_str()).collect();
         let likewise = match likewise.as_slice() {
             [] => String::new(),
+            _ if fix.pasted_by.is_some() => String::new(),
             all => format!(" (and the same in {})", crate::checks::words::listed(all)),
         };
         paragraph(out, &format!("paste{likewise}:"), "    ", width);

@@ -179,6 +179,9 @@ pub struct Fix {
     /// Lines to paste into the manifest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paste: Option<String>,
+    /// The check among the consequences that gave these lines, for every place that needs them.
+    #[serde(skip)]
+    pub pasted_by: Option<&'static str>,
     /// What follows from it.
     pub consequences: Vec<Consequence>,
     /// Where it stands, for the text report.

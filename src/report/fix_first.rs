@@ -45,6 +45,7 @@ pub(super) fn fix_first(checks: &[Finding]) -> Vec<Fix> {
             detail: f.detail.clone(),
             fix: f.fix.clone(),
             paste: f.rare.paste.clone(),
+            pasted_by: None,
             consequences: Vec::new(),
             evidence: f.evidence.clone(),
             headline: f.rare.headline.clone(),
@@ -59,11 +60,23 @@ pub(super) fn fix_first(checks: &[Finding]) -> Vec<Fix> {
         }
         if let Some(&at) = entries.get(&which(top)) {
             let fix = &mut fixes[at];
-            // The lines to paste often belong to the manifest side of a cause that was seen on machines.
+            // The lines to paste often belong to the manifest side of a cause that was seen on machines: those of one check,
+            // for each role that needs them.
             let seen = matches!(fix.target.kind, TargetKind::Pod | TargetKind::Workload);
-            if seen && fix.paste.is_none() && f.rare.paste.is_some() {
-                fix.paste.clone_from(&f.rare.paste);
-                fix.evidence.extend(f.evidence.iter().take(1).cloned());
+            match (&mut fix.paste, &f.rare.paste) {
+                (None, Some(lines)) if seen => {
+                    fix.paste = Some(lines.clone());
+                    fix.pasted_by = Some(f.id);
+                    fix.evidence.extend(f.evidence.iter().take(1).cloned());
+                }
+                (Some(pasted), Some(lines))
+                    if fix.pasted_by == Some(f.id) && !pasted.contains(lines.as_str()) =>
+                {
+                    // Documents of one stream, since both may have the same key.
+                    pasted.push_str("\n---\n");
+                    pasted.push_str(lines);
+                }
+                _ => {}
             }
             fix.consequences.push(Consequence {
                 id: f.id,

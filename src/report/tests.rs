@@ -280,12 +280,47 @@ fn a_chain_ends_at_its_first_cause() {
         ..finding("B", Status::Fail, p())
     };
     let third = finding("C", Status::Warn, p());
-    let found = fixes(vec![third, second, first]);
+    let found = fixes(vec![third, second.clone(), first.clone()]);
     assert_eq!(ids(&found), [("A", vec!["B", "C"])]);
     assert_eq!(
         found[0].paste.as_deref(),
         Some("lines"),
         "from what follows"
+    );
+    // Each role has a place of its own for them; another check's lines are for another day.
+    let pasted = |id, role: &str, lines: &str| Finding {
+        id,
+        rare: Parts {
+            paste: Some(lines.into()),
+            ..Parts::default()
+        }
+        .into(),
+        target: worker(1, role).into(),
+        ..second.clone()
+    };
+    let pod = |name: &str, role: &str| Finding {
+        target: Target {
+            kind: TargetKind::Pod,
+            name: name.to_owned(),
+            ..worker(1, role)
+        }
+        .into(),
+        ..first.clone()
+    };
+    let found = fixes(vec![
+        Finding {
+            causes: &["B", "D"],
+            ..pod("p-0", "prefill")
+        },
+        pod("d-0", "decode"),
+        pasted("B", "prefill", "# under prefill"),
+        pasted("B", "decode", "# under decode"),
+        pasted("D", "prefill", "# else"),
+    ]);
+    assert_eq!(found.len(), 1);
+    assert_eq!(
+        found[0].paste.as_deref(),
+        Some("# under prefill\n---\n# under decode")
     );
 }
 

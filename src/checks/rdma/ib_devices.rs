@@ -71,7 +71,7 @@ fn run(container: &Container<'_>) -> Outcome {
             container.called()
         );
         let headline = format!("{} can open no RDMA device", container.called());
-        let fix = "request the RDMA resource in this worker's container (for example `rdma/ib`), as its peer does";
+        let fix = "request the RDMA resource of the node in this worker's container (for example `rdma/ib`)";
         return Ok(vec![
             container
                 .broken(detail)
