@@ -719,7 +719,7 @@ fn tcp_within_one_container_has_causes_of_its_own() {
         (
             Some("tcp,cuda_copy"),
             Status::Fail,
-            "UCX_TLS=tcp,cuda_copy leaves RDMA and shared memory out",
+            "UCX_TLS=tcp,cuda_copy leaves out RDMA, and the shared memory that moves blocks (cma)",
         ),
         (
             Some("^cma"),

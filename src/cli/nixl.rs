@@ -79,13 +79,13 @@ pub(super) struct HowArguments {
     #[arg(long, requires = "transfer")]
     quick: bool,
     /// Where the bytes lie: GPU memory where there is a GPU and room for it, host memory otherwise.
-    #[arg(long, value_enum, default_value = "auto")]
+    #[arg(long, value_enum, default_value = "auto", requires = "transfer")]
     memory: MemoryChoice,
     /// GPU, as CUDA numbers those that the container sees.
-    #[arg(long, value_name = "N", default_value = "0")]
+    #[arg(long, value_name = "N", default_value = "0", requires = "transfer")]
     gpu: u32,
     /// NIXL backend; the one that the engine's environment selects, else UCX.
-    #[arg(long, value_name = "NAME", value_parser = backend_name)]
+    #[arg(long, value_name = "NAME", value_parser = backend_name, requires = "transfer")]
     backend: Option<String>,
 }
 

@@ -23,7 +23,7 @@ PATH="$PATH:/usr/local/nvidia/bin:/opt/amazon/efa/bin:/usr/local/ucx/bin:/opt/hp
 case $ROOT in /*) ROOT=$(cd -P "$ROOT" && pwd) || exit 0 ;; esac
 cd "${ROOT:-/}"
 tool_group= watchdog= ticks=0 ticked= secs=0 broken= site_dirs= workers= worker= worker_name= environ= variables= command_line=
-home=${HOME:-/root} virtual_env= ucx_config_dir= nccl_conf_file= nixl_plugin_dir=
+home=${HOME:-/root} virtual_env= python_path= ucx_config_dir= nccl_conf_file= nixl_plugin_dir=
 
 # --- Frames. An answer stands between two lines that begin with the nonce, which no file or tool can know. ---
 begin() { ask=$1 room=$2 full=; printf '%s begin %s\n' "$NONCE" "$ask"; }
@@ -353,7 +353,7 @@ find_workers() {
   fi
   [ -r "$f" ] && true 2>/dev/null <"$f" && has tr || return
   # NUL-separated; a line break within a value becomes \001, so that it cannot make a variable of its own.
-  variables=$(tr '\0\n' '\n\001' 2>/dev/null <"$f" | grep -aE "^($BEGIN|HOME=|VIRTUAL_ENV=|UCX_CONFIG_DIR=|NCCL_CONF_FILE=)")
+  variables=$(tr '\0\n' '\n\001' 2>/dev/null <"$f" | grep -aE "^($BEGIN|HOME=|VIRTUAL_ENV=|PYTHONPATH=|UCX_CONFIG_DIR=|NCCL_CONF_FILE=)")
   each_line "$variables" hint
 }
 # Where the worker's settings and packages are. Used here only.
@@ -361,6 +361,7 @@ hint() {
   case $1 in
     HOME=*) home=${1#*=} ;;
     VIRTUAL_ENV=*) virtual_env=${1#*=} ;;
+    PYTHONPATH=*) python_path=${1#*=} ;;
     UCX_CONFIG_DIR=*) ucx_config_dir=${1#*=} ;;
     NCCL_CONF_FILE=*) nccl_conf_file=${1#*=} ;;
     NIXL_PLUGIN_DIR=*) nixl_plugin_dir=${1#*=} ;;
@@ -470,7 +471,7 @@ fib_local() { # id cap
   grep -B1 '/32 host LOCAL' "$ROOT/proc/net/fib_trie" 2>/dev/null </dev/null
   end ok
 }
-# Directories of Python packages: the usual ones, and those of the worker's environment and of the interpreters that it
+# Directories of Python packages: the usual ones, those of the worker's environment and PYTHONPATH and of the interpreters that it
 # or a command in the container would run. An environment is known by how its interpreter is called, not by the file.
 find_sites() {
   set -- "$ROOT"/usr/lib/python3*/dist-packages "$ROOT"/usr/local/lib/python3*/dist-packages \
@@ -481,6 +482,7 @@ find_sites() {
   [ -z "$virtual_env" ] || set -- "$@" "$ROOT$virtual_env"/lib/python3*/site-packages
   called= file= exe=
   IFS=:; set -f
+  for d in $python_path; do case $d in /*) set -- "$@" "$ROOT$d" ;; esac; done
   for d in $PATH; do [ ! -x "$d/python3" ] || { called=$d/python3; break; }; done
   set +f; IFS=' 	
 '

@@ -63,7 +63,7 @@ fn of_local_lane(ready: &Ready, backend: &str) -> Option<Cause> {
     let tls = variable(ready, "UCX_TLS").filter(|_| backend == "UCX")?;
     match (leaves_out(tls, RDMA), leaves_out(tls, SHARED)) {
         (true, true) => Some(Cause::new(
-            format!("UCX_TLS={tls} leaves RDMA and shared memory out"),
+            format!("UCX_TLS={tls} leaves out RDMA, and the shared memory that moves blocks (cma)"),
             "Remove UCX_TLS, or name RDMA in it (UCX_TLS=rc,sm,cuda_copy,cuda_ipc), on both roles.",
         )),
         (false, _) if !TransportList::parse(tls).allows("cma") => Some(Cause::new(

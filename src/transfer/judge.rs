@@ -130,7 +130,11 @@ pub fn judge(record: &TransferRecord, intent: &Intent) -> Verdict {
         .map(|s| step(s, record, &text, intent))
         .collect();
     let mut verdict = if let Some(bad) = steps.iter().position(|s| !s.intact) {
-        wrong_bytes(&record.steps[bad], &steps[bad])
+        let ends = [Role::Target, Role::Initiator].into_iter();
+        let gpu = ends
+            .filter_map(|role| record.end(role).ready.as_ref())
+            .any(|ready| &*ready.seg == "VRAM");
+        wrong_bytes(&record.steps[bad], &steps[bad], gpu)
     } else if let Some(failure) = &record.failure {
         failed(failure, record, &text, intent)
     } else {
@@ -318,7 +322,7 @@ fn verdict(status: Status, detail: impl Into<String>) -> Verdict {
     }
 }
 
-fn wrong_bytes(step: &StepRecord, shown: &StepVerdict) -> Verdict {
+fn wrong_bytes(step: &StepRecord, shown: &StepVerdict, gpu: bool) -> Verdict {
     let at = step.verify.bad_at.unwrap_or_default();
     let how = match step.verify.zeros {
         Some(true) => "nothing arrived there: the block holds only zeros",
@@ -330,20 +334,27 @@ fn wrong_bytes(step: &StepRecord, shown: &StepVerdict) -> Verdict {
         .map_or("an unknown lane".to_owned(), ToString::to_string);
     let detail = format!(
         "{WRONG_BYTES}: {} over {over} reported success, and the {} found the first wrong byte at offset {at} of {} ({how}; \
-         {} wrong blocks of 1 MiB). KV cache moved this way gives wrong tokens with HTTP 200.",
+         {} of 1 MiB). KV cache moved this way gives wrong tokens with HTTP 200.",
         shown.what,
         step.verified_by,
         step.verify.compared,
-        step.verify.bad_blocks.unwrap_or(1),
+        match step.verify.bad_blocks.unwrap_or(1) {
+            1 => "1 wrong block".to_owned(),
+            n => format!("{n} wrong blocks"),
+        },
     );
+    let fix = if gpu {
+        "Take this path out of service. In a virtual machine, check that GPU and NIC may reach each other (ACS, ATS, \
+         IOMMU; dynamo#12463); set UCX_IB_GPU_DIRECT_RDMA=n on both workers and run the transfer again to tell \
+         whether GPUDirect is at fault."
+    } else {
+        "Take this path out of service. The bytes lay in host memory, so GPUDirect has no part in it: look into the kernel \
+         log of both nodes for memory and PCIe errors, and run the transfer again with one device at a time \
+         (UCX_NET_DEVICES) and between other nodes to tell which of them it is."
+    };
     Verdict {
         wrong_bytes: true,
-        fix: Some(
-            "Take this path out of service. In a virtual machine, check that GPU and NIC may reach each other (ACS, ATS, \
-             IOMMU; dynamo#12463); set UCX_IB_GPU_DIRECT_RDMA=n on both workers and run the transfer again to tell \
-             whether GPUDirect is at fault."
-                .to_owned(),
-        ),
+        fix: Some(fix.to_owned()),
         ..verdict(Status::Fail, detail)
     }
 }
@@ -509,6 +520,9 @@ fn of_lane(
             } else if unknown.no_device {
                 "Look at /sys/class/infiniband of the container: the device that UCX names is not in it, so what carried the \
                  bytes is not known. Run it in the worker's own container."
+            } else if !text.rows.is_empty() {
+                "Look at the table of UCX in the evidence: it names what this tool does not know, or does not say which lane \
+                 carries how much. Compare the counters of the ports before and after by hand."
             } else if &*record.backend == "UCX" {
                 "Look at the lines of UCX in the evidence; with UCX before 1.16 only the configuration line is printed, so \
                  upgrade NIXL or compare counters by hand."

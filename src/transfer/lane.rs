@@ -186,6 +186,11 @@ fn lane(row: &Row, ports: &[PortFacts]) -> Result<Lane, Unknown> {
             });
         }
         match class(rail, row.inter_node, ports) {
+            Some(Class::Nvlink | Class::MultiNodeNvlink) if !row.memory.contains("cuda") => {
+                return Err(unknown(
+                    "UCX names cuda_ipc, which moves GPU memory alone, for host memory",
+                ));
+            }
             Some(class) => classes.push(class),
             None => return Err(unknown("a transport of this name is not known")),
         }

@@ -409,3 +409,30 @@ fn of_a_command_line_only_what_chooses_the_way_of_the_kv_cache_leaves() {
         }
     }
 }
+
+#[test]
+fn packages_of_pythonpath_are_found_and_the_variable_stays() {
+    for shell in shells() {
+        let root = machine("bare");
+        let process = root.path().join("proc/9");
+        std::fs::create_dir_all(&process).unwrap();
+        std::fs::write(process.join("cmdline"), "python3\0-m\0dynamo.vllm\0").unwrap();
+        let environ = "PYTHONPATH=relative:/srv/own code:/srv/canary\0UCX_TLS=rc\0";
+        std::fs::write(process.join("environ"), environ).unwrap();
+        let package = root.path().join("srv/own code/nixl_cu12-1.3.0.dist-info");
+        std::fs::create_dir_all(package).unwrap();
+        let asks = &[&ask::PYTHON_PACKAGES, &ask::ENVIRONMENT];
+        let snapshot = collect(&shell, &script(asks, &root));
+        assert_eq!(
+            text(&snapshot, &ask::PYTHON_PACKAGES),
+            "/srv/own code/nixl_cu12-1.3.0.dist-info\n",
+            "{}",
+            shell.name
+        );
+        let environment = text(&snapshot, &ask::ENVIRONMENT);
+        assert!(
+            environment.contains("UCX_TLS=rc") && !environment.contains("canary"),
+            "{environment}"
+        );
+    }
+}

@@ -212,6 +212,10 @@ fn without_package(container: &Container<'_>) -> Outcome {
     }
     let headline = match container.is_pasted() {
         true => "no NIXL is among the packages that were pasted".to_owned(),
+        false if names.is_empty() => format!(
+            "no NIXL was found in the Python directories of {}",
+            container.called()
+        ),
         false => format!("no NIXL is in {}", container.called()),
     };
     let detail = if names.is_empty() {
