@@ -332,8 +332,21 @@ fn efa(facts: &Facts) -> Tri {
     }
 }
 
-/// By the engines' own selectors, and by what the worker has loaded. vLLM takes its backend from a command line, which
-/// is not read.
+/// Contexts that the engine's choice of what moves KV leaves open, and what decides it; none where it is known, or where
+/// nothing says that there is a choice.
+pub(super) fn open_backends(facts: &Facts, context: &Context) -> Option<(String, Vec<Context>)> {
+    let config = facts.process.kv_transfer.known()?;
+    let decided = context.backend != Backend::Unknown;
+    let what = config.not_read.as_ref().filter(|_| !decided)?;
+    let with = |backend| Context {
+        backend,
+        ..context.clone()
+    };
+    let backends = [Backend::Ucx, Backend::Libfabric, Backend::Other];
+    Some((what.clone(), backends.map(with).to_vec()))
+}
+
+/// By the engines' own selectors and command lines, and by what the worker has loaded.
 fn backend(facts: &Facts) -> Backend {
     let named = |name: &str| match name.to_ascii_uppercase().as_str() {
         "UCX" => Backend::Ucx,
@@ -351,10 +364,22 @@ fn backend(facts: &Facts) -> Backend {
     if let Ok(Some(value)) = facts.process.value(variable) {
         return named(value);
     }
-    if let Some(config) = facts.process.kv_transfer.known()
-        && let Some(backend) = &config.backend
-    {
-        return named(backend);
+    if let Some(config) = facts.process.kv_transfer.known() {
+        if let Some(backend) = &config.backend {
+            return named(backend);
+        }
+        let mover = config
+            .mover
+            .as_deref()
+            .unwrap_or_default()
+            .to_ascii_lowercase();
+        // These move KV themselves.
+        if ["mooncake", "p2pnccl", "ascend", "fake"]
+            .iter()
+            .any(|own| mover.starts_with(own))
+        {
+            return Backend::Other;
+        }
     }
     let Some(mapped) = facts.software.mapped.known() else {
         return Backend::Unknown;

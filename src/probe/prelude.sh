@@ -436,17 +436,40 @@ worker_kv_transfer() { # id cap
   each_line "$command_line" kv_option
   end ok
 }
+# vLLM takes dashes and underscores for each other, and a field by its path: --kv-transfer-config.kv_role X.
 kv_option() {
-  case $option$1 in
-    --kv-transfer-config) option=--kv-transfer-config= ;;
-    --kv-transfer-config=*) v=$option$1 option=; kv_transfer "${v#*=}" ;;
+  case $option,$1 in
+    ,*=*) ;;
+    ,--kv[-_]transfer[-_]config | ,--kv[-_]transfer[-_]config.* | ,--disaggregation[-_]transfer[-_]backend)
+      option=$1=; return ;;
+  esac
+  a=$option$1 option=
+  case $a in
+    --kv[-_]transfer[-_]config=*) kv_transfer "${a#*=}" ;;
+    --kv[-_]transfer[-_]config.*=*)
+      n=${a%%=*}; n=${n##*.}; n=${n%+}
+      case $n in
+        backends) kv_word "$n" "${a#*=}" '[' ']' ;;
+        kv_connector | kv_role | kv_buffer_device) kv_word "$n" "${a#*=}" ;;
+      esac ;;
+    --disaggregation[-_]transfer[-_]backend=*) kv_word transfer_backend "${a#*=}" ;;
+    # What stands in a file is not read.
+    --config | --config=*) put '"not_read": "--config"' ;;
+  esac
+}
+# A plain word; what is none may hold anything.
+kv_word() {
+  case $1,$2 in
+    *, | *,*[!A-Za-z0-9_]*) case $1 in kv_role | kv_buffer_device) ;; *) put '"not_read": "a value"' ;; esac ;;
+    *) put "\"$1\": ${3-}\"$2\"${4-}" ;;
   esac
 }
 # Prints "name": value of four names, where the value is a plain word or a list of such.
 kv_transfer() {
   v=$1
-  # Cutting at each quote takes the square of the length.
-  [ "${#v}" -le 16384 ] || { full=1; return; }
+  # Cutting at each quote takes the square of the length; an escaped letter may be any.
+  [ "${#v}" -le 16384 ] || { put '"not_read": "a long value"'; return; }
+  case $v in *\\*) put '"not_read": "an escaped value"' ;; esac
   while :; do
     case $v in *'"'*) v=${v#*'"'} ;; *) return ;; esac
     case $v in kv_connector'"'* | kv_role'"'* | kv_buffer_device'"'* | backends'"'*) ;; *) continue ;; esac
@@ -454,8 +477,8 @@ kv_transfer() {
     a=${v#"${v%%[! 	]*}"}
     case $a in :*) a=${a#:}; a=${a#"${a%%[! 	]*}"} ;; *) continue ;; esac
     case $a in
-      '"'*'"'*) a=${a#'"'}; a=${a%%'"'*}; case $a in *[!A-Za-z0-9_]*) ;; *) put "\"$n\": \"$a\"" ;; esac ;;
-      '['*']'*) a=${a%%']'*}]; case $a in '['*[!A-Za-z0-9_,\ \"]*']') ;; *) put "\"$n\": $a" ;; esac ;;
+      '"'*'"'*) a=${a#'"'}; kv_word "$n" "${a%%'"'*}" ;;
+      '['*']'*) a=${a%%']'*}]; case $a in '['*[!A-Za-z0-9_,\ \"]*']') put '"not_read": "a value"' ;; *) put "\"$n\": $a" ;; esac ;;
     esac
   done
 }

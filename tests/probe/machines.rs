@@ -389,7 +389,30 @@ fn of_a_command_line_only_what_chooses_the_way_of_the_kv_cache_leaves() {
             ),
             (
                 "--kv-transfer-config\0{\"kv_role\":\"canary canary\",\"backends\":[{\"x\":\"canary\"}],\"x\":\"kv_role\",\"kv_connector\":7}\0".to_owned(),
-                "",
+                "\"not_read\": \"a value\"\n",
+            ),
+            // As vLLM takes them: underscores, and a field by its path.
+            (
+                format!("--kv_transfer_config\0{json}\0"),
+                wanted,
+            ),
+            (
+                "--kv-transfer-config.kv_connector\0NixlConnector\0--kv_transfer_config.kv_connector_extra_config.backends+=LIBFABRIC\0--kv-transfer-config.token\0canary\0".to_owned(),
+                "\"kv_connector\": \"NixlConnector\"\n\"backends\": [\"LIBFABRIC\"]\n",
+            ),
+            (
+                "--disaggregation-transfer-backend\0mooncake\0".to_owned(),
+                "\"transfer_backend\": \"mooncake\"\n",
+            ),
+            // What may decide and is not read is said.
+            ("--config\0/etc/canary.yaml\0".to_owned(), "\"not_read\": \"--config\"\n"),
+            (
+                "--kv-transfer-config\0{\"b\\u0061ckends\":[\"canary\"]}\0".to_owned(),
+                "\"not_read\": \"an escaped value\"\n",
+            ),
+            (
+                format!("--kv-transfer-config\0{}\0", "x".repeat(20_000)),
+                "\"not_read\": \"a long value\"\n",
             ),
             ("--kv-transfer-config\0".to_owned(), ""),
         ] {

@@ -112,6 +112,18 @@ fn judged(container: &Container<'_>, setting: &InForce<'_>) -> Draft {
         );
         return Draft::skipped(Skip::new(SkipReason::NotCollected, detail)).on_kv_path(path);
     }
+    if let Some((what, contexts)) = live::open_backends(&container.facts, &container.context) {
+        let verdicts: Vec<_> = contexts.iter().map(judge).collect();
+        if verdicts
+            .iter()
+            .any(|other| other.status != verdicts[0].status)
+        {
+            let detail = format!(
+                "{shown}: what moves KV is decided by {what} of the worker's command line, which was not read"
+            );
+            return Draft::skipped(Skip::new(SkipReason::Unresolved, detail)).on_kv_path(path);
+        }
+    }
     // A shell's environment is what a worker would start with, and not what one runs with.
     let shell = matches!(
         container
@@ -335,5 +347,66 @@ mod tests {
         let two = ["4: ACTIVE", "4: ACTIVE"];
         let other = judged(&two, "mlx5_1/ports/1/state: ", "rc,cuda_copy");
         assert_eq!(other.status, Status::Ok, "{}", other.detail);
+    }
+
+    #[test]
+    fn what_the_command_line_does_not_tell_is_no_guess() {
+        let judged = |line: &str, variable: &str| {
+            let environment = format!("# process 7 dynamo.vllm\n{variable}");
+            let answers = [
+                (&ask::ENVIRONMENT, environment.as_str()),
+                (&ask::WORKER_KV_TRANSFER, line),
+            ];
+            let answers = changed(&hcas(&["4: ACTIVE"]), &answers);
+            let draft = outcome(run, &container("decode", &answers))
+                .unwrap()
+                .remove(0);
+            (draft.status, draft.detail)
+        };
+        for (line, variable, status) in [
+            (
+                "\"backends\": [\"LIBFABRIC\"]\n",
+                "FI_PROVIDER=tcp",
+                Status::Fail,
+            ),
+            ("\"backends\": [\"LIBFABRIC\"]\n", "UCX_TLS=tcp", Status::Ok),
+            (
+                "\"kv_connector\": \"MooncakeConnector\"\n",
+                "UCX_TLS=tcp",
+                Status::Ok,
+            ),
+            (
+                "\"transfer_backend\": \"mooncake\"\n",
+                "UCX_TLS=tcp",
+                Status::Ok,
+            ),
+            (
+                "\"kv_connector\": \"NixlConnector\"\n",
+                "UCX_TLS=tcp",
+                Status::Fail,
+            ),
+            (
+                "\"not_read\": \"--config\"\n",
+                "FI_PROVIDER=tcp",
+                Status::Skipped,
+            ),
+            (
+                "\"not_read\": \"--config\"\n",
+                "UCX_TLS=tcp",
+                Status::Skipped,
+            ),
+            (
+                "\"not_read\": \"--config\"\n",
+                "UCX_TLS=rc,cuda_copy",
+                Status::Ok,
+            ),
+        ] {
+            let (got, detail) = judged(line, variable);
+            assert_eq!(got, status, "{line}{variable}: {detail}");
+            assert!(
+                got != Status::Skipped || detail.contains("--config"),
+                "{detail}"
+            );
+        }
     }
 }

@@ -50,6 +50,10 @@ pub struct Worker {
 pub struct KvTransfer {
     /// First backend of NIXL.
     pub backend: Option<String>,
+    /// What moves KV: the connector of vLLM, the transfer backend of SGLang.
+    pub mover: Option<String>,
+    /// What else may decide it, and was not read.
+    pub not_read: Option<String>,
     /// KV lies in host memory on purpose (`kv_buffer_device`).
     pub host_memory: bool,
 }
@@ -153,6 +157,13 @@ impl KvTransfer {
     fn of(config: &Value, backends: &Value) -> Self {
         Self {
             backend: backends[0].as_str().map(|name| sanitise::line(name, 80)),
+            mover: ["kv_connector", "transfer_backend"]
+                .iter()
+                .find_map(|name| config[name].as_str())
+                .map(|name| sanitise::line(name, 80)),
+            not_read: config["not_read"]
+                .as_str()
+                .map(|what| sanitise::line(what, 80)),
             host_memory: config["kv_buffer_device"] == "cpu",
         }
     }
