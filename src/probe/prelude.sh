@@ -133,7 +133,7 @@ tool() { # id cap seconds filter program arguments...
   begin "$1" "$2"; cap=$(($2 + 1)) secs=$3 filter=$4; shift 4
   has "$1" || { end no-tool "$1"; return; }
   # Tools that ask the kernel and nobody else need no timer of their own.
-  if [ "$secs" = 0 ]; then "$@" 2>&1 </dev/null; end ok; return; fi
+  if [ "$secs" = 0 ]; then __DIC_TOOL=$mark "$@" 2>&1 </dev/null; end ok; return; fi
   case " $broken " in *" $1 "*) end timeout "$secs" "$1" hung before; return ;; esac
   # What a filter reads is bounded too: it may print nothing of a flood.
   [ -z "$filter" ] || filter="| ${LIMIT}4194304 2>/dev/null $filter"
@@ -159,13 +159,16 @@ tick() {
 }
 # What a tool left when the shell of this script was killed: known by a mark in the environment, and ended with its group.
 sweep() {
+  own_group=
+  IFS= read -r own_group </proc/self/stat && own_group=${own_group##*) } && own_group=${own_group#* * } && own_group=${own_group%% *}
   for s in /proc/[0-9]*/environ; do
     { while IFS= read -r v || [ -n "$v" ]; do
       case $v in
         *__DIC_TOOL="$mark"*)
           p=${s%/environ}; p=${p#/proc/}
-          IFS= read -r v <"/proc/$p/stat"; v=${v##*) }; v=${v#* * }
-          [ -z "$group" ] || kill -KILL "-${v%% *}"
+          IFS= read -r v <"/proc/$p/stat"; v=${v##*) }; v=${v#* * }; v=${v%% *}
+          # Tools without a timer are in our own group.
+          [ -z "$group" ] || [ "$v" = "$own_group" ] || kill -KILL "-$v"
           kill -KILL "$p"
           break ;;
       esac
@@ -209,7 +212,8 @@ mine() {
   done
   mine || { sweep; exit 0; }
   kill -TERM "$$"; sleep 1 & wait $!
-  ! mine || kill -KILL "$$"
+  # It may wait for a tool that has no timer.
+  ! mine || { kill -KILL "$$"; sweep; }
 ) >/dev/null 2>&1 </dev/null &
 watchdog=$!
 

@@ -39,7 +39,7 @@ impl ExitCode {
             Self::Usage => "the command line is wrong",
             Self::NotTrusted => "`--require-trusted` was given and trust is not `trusted`",
             Self::CouldNotRun => {
-                "something that was asked for could not be done: a named input does not exist, cannot be read or is not what it is named as, a transfer (`--transfer`) was not made or came to no answer, a container was out of reach (the API server, a proxy or the kubelet turned the request away, or the connection broke), or the time of the whole run (`--deadline`) was over before everything was looked at; the report of everything else is still printed"
+                "something that was asked for could not be done: a named file or deployment does not exist, cannot be read or is not what it is named as, a transfer (`--transfer`) was not made or came to no answer, a container was out of reach (the API server, a proxy or the kubelet turned the request away, or the connection broke), or the time of the whole run (`--deadline`) was over before everything was looked at; the report of everything else is still printed"
             }
             Self::Interrupted => {
                 "interrupted (Ctrl-C or SIGTERM); the report of what was seen until then is still printed, and a second one ends at once"

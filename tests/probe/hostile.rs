@@ -504,3 +504,22 @@ fn a_script_that_is_done_at_once_ends() {
         shell.assert_nothing_left_within(Duration::from_secs(60));
     }
 }
+
+/// A tool without a timer holds the shell until the watchdog ends both.
+#[test]
+fn a_tool_without_a_timer_goes_with_the_deadline() {
+    for shell in shells() {
+        // busybox has an applet of its own for it.
+        if shell.name.contains("busybox") {
+            continue;
+        }
+        shell.tool("df", "sleep 1000 & sleep 1000");
+        let root = machine("efa");
+        let mut asked = script(&[&ask::KERNEL, &ask::SHM], &root);
+        asked.text = asked.text.replace("DEADLINE=20", "DEADLINE=1");
+        let snapshot = collect(&shell, &asked);
+        assert_eq!(snapshot.text(&ask::KERNEL), Ok("6.8.0\n"), "{}", shell.name);
+        assert!(snapshot.text(&ask::SHM).is_err(), "{}", shell.name);
+        shell.assert_nothing_left_within(Duration::from_secs(60));
+    }
+}

@@ -42,6 +42,11 @@ fn run(container: &Container<'_>) -> Outcome {
     };
     let live = container.snapshot.text(&ask::ENVIRONMENT)?;
     let of_worker = !live.starts_with("# process self");
+    // Without a worker it is what the probe was started with.
+    let process = match of_worker {
+        true => "the running process",
+        false => "what starts in the container (no worker was found)",
+    };
     let cut = container.snapshot.is_cut(&ask::ENVIRONMENT);
     let (spec, live) = (written(spec), running(live));
     let mut names: Vec<&str> = spec.keys().chain(live.keys()).copied().collect();
@@ -71,7 +76,7 @@ fn run(container: &Container<'_>) -> Outcome {
             (Some(Value::Plain(wanted)), Some(Value::Plain(has))) => {
                 tally.differ += 1;
                 format!(
-                    "{name} is {} in the running process and {} in the pod spec",
+                    "{name} is {} in {process} and {} in the pod spec",
                     quoted(has),
                     quoted(wanted)
                 )
@@ -84,12 +89,12 @@ fn run(container: &Container<'_>) -> Outcome {
                 tally.live += 1;
                 match has {
                     Value::Plain(has) => format!(
-                        "{name} is {} in the running process and is not in the pod spec: the image, the start script or a \
+                        "{name} is {} in {process} and is not in the pod spec: the image, the start script or a \
                          whole ConfigMap sets it",
                         quoted(has)
                     ),
                     Value::Hidden => {
-                        format!("{name} is set in the running process and is not in the pod spec")
+                        format!("{name} is set in {process} and is not in the pod spec")
                     }
                 }
             }
@@ -99,7 +104,7 @@ fn run(container: &Container<'_>) -> Outcome {
             }
             (Some(_), None) => {
                 tally.spec += 1;
-                format!("{name} is in the pod spec and is not set in the running process")
+                format!("{name} is in the pod spec and is not set in {process}")
             }
             (None, None) => continue,
         };
@@ -113,7 +118,10 @@ fn run(container: &Container<'_>) -> Outcome {
                     .headline(format!("{name} differs from the pod spec"))
                     .follows(format!("env:{name}"))
                     .with([evidence(&ask::ENVIRONMENT, lines.iter().map(String::as_str))])
-                    .fix(format!("set {name} in the pod spec alone, and remove it from the image and the start script")),
+                    .fix(match has {
+                        Some(_) => format!("set {name} in the pod spec alone, and remove it from the image and the start script"),
+                        None => format!("look for what unsets {name} in the start script, and restart the pod if it was set later"),
+                    }),
             );
         }
     }
