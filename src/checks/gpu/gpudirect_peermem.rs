@@ -102,7 +102,10 @@ fn run(container: &Container<'_>) -> Outcome {
         "no peer memory module is loaded, and {unknown}{}{why}",
         if why.is_empty() { "" } else { "; " }
     );
-    Ok(vec![Draft::warn(detail).with(seen).fix(fix)])
+    let headline = "whether the adapters reach GPU memory is not known";
+    Ok(vec![
+        Draft::warn(detail).with(seen).fix(fix).headline(headline),
+    ])
 }
 
 /// A person pasted the modules, and not the GPUs or adapters: a module that is there is enough, one that is not says nothing
@@ -152,7 +155,7 @@ fn grace_parameter(container: &Container<'_>) -> Result<Option<Draft>, Skip> {
 mod tests {
     use super::*;
     use crate::ask;
-    use crate::checks::testing::{Answers, NOTHING, changed, hca, verdict};
+    use crate::checks::testing::{Answers, NOTHING, changed, container, hca, outcome, verdict};
     use crate::report::{SkipReason, Status};
 
     const OPEN: &str =
@@ -204,6 +207,11 @@ mod tests {
             "index, name, driver_version\n0, NVIDIA H100, 580.95.05".to_owned(),
         ));
         assert_eq!(verdict(run, "decode", &unknown), Ok(Status::Warn));
+        let draft = outcome(run, &container("decode", &unknown))
+            .unwrap()
+            .remove(0);
+        let headline = draft.headline.unwrap();
+        assert!(headline.ends_with("is not known"), "{headline}");
     }
 
     #[test]
