@@ -21,6 +21,14 @@ pub fn parse(text: &str) -> Result<Hcas, Unparsable> {
     if hcas.is_blank() || reading.ports_are_missing || ends_within_a_port(&hcas) {
         return Err(Unparsable::new("ibv_devinfo", text));
     }
+    let none_beside_some = hcas.absence.is_some() && !hcas.devices.is_empty();
+    let none_beside_some = none_beside_some.then(|| {
+        let name = &hcas.devices[0].name;
+        format!("{name}, and that there is no device")
+    });
+    if let Some(what) = none_beside_some.or_else(|| hcas.differing()) {
+        return Err(Unparsable::two_places("ibv_devinfo", &what));
+    }
     Ok(hcas)
 }
 
@@ -303,6 +311,31 @@ mod tests {
             assert_eq!((hcas.absence, hcas.unopened), (absence, unopened));
         }
         assert!(parse("state: PORT_ACTIVE (4)\n").is_err());
+    }
+
+    #[test]
+    fn two_places_in_one_text_are_refused() {
+        let plain: String = VERBOSE
+            .lines()
+            .take_while(|line| !line.contains("max_msg_sz"))
+            .map(|line| format!("{line}\n"))
+            .collect();
+        for (other, is_one) in [
+            (VERBOSE.to_owned(), true),
+            (plain, true),
+            (VERBOSE.replace("rxe0", "rxe1"), true),
+            (VERBOSE.replace("PORT_ACTIVE (4)", "PORT_DOWN (1)"), false),
+            (VERBOSE.replace("5450:ccff", "5450:ccfe"), false),
+            ("No IB devices found\n".to_owned(), false),
+        ] {
+            match parse(&format!("{VERBOSE}{other}")) {
+                Ok(_) => assert!(is_one, "{other}"),
+                Err(error) => {
+                    let said = error.to_string();
+                    assert!(!is_one && said.contains("two places"), "{said}");
+                }
+            }
+        }
     }
 
     #[test]
