@@ -5,7 +5,7 @@
 
 use super::transcript;
 use super::vendor::Vendor;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// The devices that one output lists.
@@ -17,6 +17,8 @@ pub struct Hcas {
     pub absence: Option<Absence>,
     /// Devices that the tool found and could not open. Counted, because libibverbs does not say which.
     pub unopened: u32,
+    /// Device nodes for which the verbs library of this image has no driver: `uverbs0`.
+    pub without_driver: BTreeSet<String>,
     /// Errors that the tool printed beside good entries, sanitised. The good entries stay valid.
     pub complaints: Vec<String>,
     /// Lines that were not understood.
@@ -69,6 +71,7 @@ impl Hcas {
         self.devices.is_empty()
             && self.absence.is_none()
             && self.unopened == 0
+            && self.without_driver.is_empty()
             && self.complaints.is_empty()
     }
 }

@@ -394,6 +394,16 @@ fn what_tools_say_of_themselves_is_a_finding() {
     );
     let none = faults("ibv_devinfo", "No IB devices found\n");
     assert_eq!(none, ["fail ib-devices"]);
+    // The devices are there, and what the image lacks is their driver.
+    let warning = "libibverbs: Warning: no userspace device-specific driver found for /sys/class/infiniband_verbs/uverbs0\n";
+    let undriven = faults("ibv_devinfo", &format!("{warning}No IB devices found\n"));
+    assert_eq!(undriven, ["fail ibv-devinfo"]);
+    let ibstat = ca("mlx5_0", "Active", "LinkUp", "InfiniBand", 1);
+    let both = verdicts(&[
+        ("ibv_devinfo", &format!("{warning}No IB devices found\n")),
+        ("ibstat", &ibstat),
+    ]);
+    assert!(!both.iter().any(|said| said.contains("differ")), "{both:?}");
     // A transport that is not there weighs more where ports are ACTIVE.
     let ucx = "#      Transport: tcp\n#         Device: eth0\n#           Type: network\n#\n\
                #      Transport: cuda_copy\n#         Device: cuda\n#           Type: accelerator\n#\n";
