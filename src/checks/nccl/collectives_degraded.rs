@@ -1,6 +1,7 @@
 use crate::check;
 use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
+use crate::checks::registration;
 use crate::checks::shm;
 use crate::checks::words::counted;
 use crate::facts::nccl_log::{Fault, NcclLog, Network, Via};
@@ -156,25 +157,11 @@ fn run(container: &Container<'_>) -> Outcome {
                     shm::asked(shm::engine_of(container.facts.process.worker_word())).size
                 ),
             ),
-            Fault::Registration(why) => {
-                let why = if why.is_empty() {
-                    "no reason is said"
-                } else {
-                    why
-                };
-                add(
-                    Draft::fail(format!("memory could not be registered for RDMA: {why}")),
-                    &format!("Call to ibv_reg_mr failed: {why}"),
-                    if why.contains("Cannot allocate memory") {
-                        "raise the limit of locked memory (ulimit -l) or add IPC_LOCK to the container and run it as root; \
-                         --input ulimit=FILE judges the limit"
-                    } else if why.contains("Bad address") {
-                        "GPU memory cannot be registered: load nvidia_peermem or use dmabuf (--input lsmod=FILE judges it)"
-                    } else {
-                        "look at the limit of locked memory (ulimit -l), and at GPUDirect RDMA (nvidia_peermem or dmabuf)"
-                    },
-                );
-            }
+            Fault::Registration(why) => add(
+                Draft::fail(registration::detail(why)),
+                &format!("Call to ibv_reg_mr failed: {}", registration::said(why)),
+                registration::fix(why, false),
+            ),
             Fault::Completion(status) => add(
                 Draft::fail(format!("a transfer failed with {}", completion(status))),
                 status,
