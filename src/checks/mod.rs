@@ -8,6 +8,7 @@ mod compare;
 pub mod declare;
 mod dependence;
 pub(crate) mod live;
+mod registration;
 mod roce;
 pub mod scope;
 mod shm;

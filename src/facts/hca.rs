@@ -5,6 +5,7 @@
 
 use super::transcript;
 use super::vendor::Vendor;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// The devices that one output lists.
@@ -16,6 +17,8 @@ pub struct Hcas {
     pub absence: Option<Absence>,
     /// Devices that the tool found and could not open. Counted, because libibverbs does not say which.
     pub unopened: u32,
+    /// Device nodes for which the verbs library of this image has no driver: `uverbs0`.
+    pub without_driver: BTreeSet<String>,
     /// Errors that the tool printed beside good entries, sanitised. The good entries stay valid.
     pub complaints: Vec<String>,
     /// Lines that were not understood.
@@ -38,11 +41,37 @@ impl Hcas {
         self.devices.iter().find(|hca| hca.name == name)
     }
 
+    /// A device, or a port, that is there twice and not the same, as a text: the output is of two places or moments. What only
+    /// one of them shows (`ibv_devinfo` and `ibv_devinfo -v`) is no difference.
+    pub(super) fn differing(&self) -> Option<String> {
+        let mut devices: BTreeMap<&str, u64> = BTreeMap::new();
+        let mut ports: BTreeMap<(&str, u32), &Port> = BTreeMap::new();
+        for hca in &self.devices {
+            let name = hca.name.as_str();
+            if let Some(guid) = hca.node_guid
+                && *devices.entry(name).or_insert(guid) != guid
+            {
+                return Some(format!("{name} with two node GUIDs"));
+            }
+            for port in &hca.ports {
+                if ports
+                    .entry((name, port.number))
+                    .or_insert(port)
+                    .differs(port)
+                {
+                    return Some(format!("{name}:{} twice, and not the same", port.number));
+                }
+            }
+        }
+        None
+    }
+
     /// True when the text said nothing of the tool at all.
     pub(super) fn is_blank(&self) -> bool {
         self.devices.is_empty()
             && self.absence.is_none()
             && self.unopened == 0
+            && self.without_driver.is_empty()
             && self.complaints.is_empty()
     }
 }
@@ -121,6 +150,26 @@ impl Port {
             number,
             ..Self::default()
         }
+    }
+
+    /// Something that both show is not the same.
+    fn differs(&self, other: &Self) -> bool {
+        fn differ<T: PartialEq>(one: Option<&T>, other: Option<&T>) -> bool {
+            one.zip(other).is_some_and(|(one, other)| one != other)
+        }
+        differ(self.state.as_ref(), other.state.as_ref())
+            || differ(self.phys_state.as_ref(), other.phys_state.as_ref())
+            || differ(self.rate.as_ref(), other.rate.as_ref())
+            || differ(self.link_layer.as_ref(), other.link_layer.as_ref())
+            || differ(self.lid.as_ref(), other.lid.as_ref())
+            || differ(self.sm_lid.as_ref(), other.sm_lid.as_ref())
+            || differ(self.max_mtu_bytes.as_ref(), other.max_mtu_bytes.as_ref())
+            || differ(
+                self.active_mtu_bytes.as_ref(),
+                other.active_mtu_bytes.as_ref(),
+            )
+            || differ(self.gids.as_ref(), other.gids.as_ref())
+            || differ(self.netdev.as_ref(), other.netdev.as_ref())
     }
 
     /// Rate in Gb/s, where it is known.

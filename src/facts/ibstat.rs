@@ -6,7 +6,6 @@
 use super::Unparsable;
 use super::hca::{self, Hca, Hcas, LinkLayer, PhysState, Port, PortState, Rate};
 use super::transcript::{self, excerpt};
-use std::collections::BTreeMap;
 
 /// Reads the output. A text in which no adapter and no message of the tool occurs is an error; `ibstat` prints nothing
 /// at all on a host without adapters, and that is the same as no output.
@@ -28,30 +27,10 @@ pub fn parse(text: &str) -> Result<Hcas, Unparsable> {
     if hcas.is_blank() {
         return Err(Unparsable::new("ibstat", text));
     }
-    if let Some(what) = contradiction(&hcas) {
+    if let Some(what) = hcas.differing() {
         return Err(Unparsable::two_places("ibstat", &what));
     }
     Ok(hcas)
-}
-
-/// A port, or an adapter, that is there twice and not the same.
-fn contradiction(hcas: &Hcas) -> Option<String> {
-    let mut adapters: BTreeMap<&str, u64> = BTreeMap::new();
-    let mut ports: BTreeMap<(&str, u32), &Port> = BTreeMap::new();
-    for hca in &hcas.devices {
-        let name = hca.name.as_str();
-        if let Some(guid) = hca.node_guid
-            && *adapters.entry(name).or_insert(guid) != guid
-        {
-            return Some(format!("{name} with two node GUIDs"));
-        }
-        for port in &hca.ports {
-            if *ports.entry((name, port.number)).or_insert(port) != port {
-                return Some(format!("{name}:{} twice, and not the same", port.number));
-            }
-        }
-    }
-    None
 }
 
 /// The name in `CA 'mlx5_0'`. A copy that lost its first character begins with `A`.

@@ -16,10 +16,22 @@ pub fn parse(text: &str) -> Result<Hcas, Unparsable> {
         reading.line(line.trim());
     }
     reading.close();
-    let hcas = reading.hcas;
+    let mut hcas = reading.hcas;
+    // The tool has no device to show for which there is a driver, and there are devices.
+    if !hcas.without_driver.is_empty() {
+        hcas.absence = None;
+    }
     // A device that stands behind a cut must not count as one that is not there.
     if hcas.is_blank() || reading.ports_are_missing || ends_within_a_port(&hcas) {
         return Err(Unparsable::new("ibv_devinfo", text));
+    }
+    let none_beside_some = hcas.absence.is_some() && !hcas.devices.is_empty();
+    let none_beside_some = none_beside_some.then(|| {
+        let name = &hcas.devices[0].name;
+        format!("{name}, and that there is no device")
+    });
+    if let Some(what) = none_beside_some.or_else(|| hcas.differing()) {
+        return Err(Unparsable::two_places("ibv_devinfo", &what));
     }
     Ok(hcas)
 }
@@ -48,6 +60,17 @@ pub(super) fn absence(line: &str) -> Option<Absence> {
     }
 }
 
+/// Nodes kept at most.
+const NODES: usize = 256;
+
+/// `libibverbs: Warning: no userspace device-specific driver found for /sys/class/infiniband_verbs/uverbs0`.
+/// <https://github.com/linux-rdma/rdma-core/blob/v55.0/libibverbs/init.c>
+fn without_driver(line: &str) -> Option<String> {
+    let (_, path) = line.split_once("no userspace device-specific driver found for ")?;
+    let node = path.split_whitespace().next()?.rsplit('/').next()?;
+    Some(excerpt(node))
+}
+
 #[derive(Default)]
 struct Reading {
     hcas: Hcas,
@@ -72,6 +95,10 @@ impl Reading {
         }
         if let Some(absence) = absence(line) {
             self.hcas.absence = Some(absence);
+        } else if let Some(node) = without_driver(line) {
+            if self.hcas.without_driver.len() < NODES {
+                self.hcas.without_driver.insert(node);
+            }
         } else if line == "Failed to open device" {
             self.hcas.unopened += 1;
         } else if listing_head(line) {
@@ -302,7 +329,41 @@ mod tests {
             let hcas = parse(text).unwrap();
             assert_eq!((hcas.absence, hcas.unopened), (absence, unopened));
         }
+        let warning = "libibverbs: Warning: couldn't open config directory '/etc/libibverbs.d'.\n\
+                       libibverbs: Warning: no userspace device-specific driver found for \
+                       /sys/class/infiniband_verbs/uverbs0\n";
+        let hcas = parse(&format!("{warning}No IB devices found\n")).unwrap();
+        assert_eq!(hcas.absence, None);
+        assert_eq!(
+            hcas.without_driver.into_iter().collect::<Vec<_>>(),
+            ["uverbs0"]
+        );
         assert!(parse("state: PORT_ACTIVE (4)\n").is_err());
+    }
+
+    #[test]
+    fn two_places_in_one_text_are_refused() {
+        let plain: String = VERBOSE
+            .lines()
+            .take_while(|line| !line.contains("max_msg_sz"))
+            .map(|line| format!("{line}\n"))
+            .collect();
+        for (other, is_one) in [
+            (VERBOSE.to_owned(), true),
+            (plain, true),
+            (VERBOSE.replace("rxe0", "rxe1"), true),
+            (VERBOSE.replace("PORT_ACTIVE (4)", "PORT_DOWN (1)"), false),
+            (VERBOSE.replace("5450:ccff", "5450:ccfe"), false),
+            ("No IB devices found\n".to_owned(), false),
+        ] {
+            match parse(&format!("{VERBOSE}{other}")) {
+                Ok(_) => assert!(is_one, "{other}"),
+                Err(error) => {
+                    let said = error.to_string();
+                    assert!(!is_one && said.contains("two places"), "{said}");
+                }
+            }
+        }
     }
 
     #[test]

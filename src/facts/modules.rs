@@ -88,6 +88,14 @@ pub fn parse(text: &str) -> Result<Modules, Unparsable> {
         } else if let Some((name, module)) = row(&words) {
             // `/proc/modules` goes on with state and address.
             proc_rows += usize::from(words.len() >= 6);
+            // How many things use it may change from one moment to the next.
+            let differs = |known: &Module| {
+                known.size_bytes != module.size_bytes || known.used_by != module.used_by
+            };
+            if modules.rows.get(&name).is_some_and(differs) {
+                let what = format!("the module {name} twice, and not the same");
+                return Err(Unparsable::two_places("lsmod", &what));
+            }
             modules.rows.insert(name, module);
         } else {
             modules.unread_lines += 1;
@@ -186,6 +194,26 @@ nvidia 56463360 147 nvidia_uvm,nvidia_peermem
         assert_eq!(modules.presence("nvidia_peermem"), Presence::LoadedByUse);
         assert_eq!(modules.presence("gdrdrv"), Presence::Unknown);
         assert_eq!(modules.users_named("nvidia_peermem"), ["nvidia"]);
+    }
+
+    #[test]
+    fn two_places_in_one_text_are_refused() {
+        let users = LSMOD.replace("1 rdma_rxe", "0");
+        let size = LSMOD.replace("413696", "413697");
+        for (other, is_one) in [
+            (LSMOD, true),
+            (LSMOD.replace("413696  0", "413696  7").as_str(), true),
+            (users.as_str(), false),
+            (size.as_str(), false),
+        ] {
+            match parse(&format!("{LSMOD}{other}")) {
+                Ok(modules) => assert!(is_one && modules.rows.len() == 3, "{other}"),
+                Err(error) => {
+                    let said = error.to_string();
+                    assert!(!is_one && said.contains("two places"), "{said}");
+                }
+            }
+        }
     }
 
     #[test]

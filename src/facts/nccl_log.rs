@@ -9,6 +9,7 @@ use super::tally::Tally;
 use super::transcript::{self, excerpt};
 use super::work_completion;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 /// What PyTorch says when a collective did not end in time.
 /// <https://github.com/pytorch/pytorch/blob/v2.6.0/torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp>
@@ -36,8 +37,8 @@ pub struct NcclLog {
     pub has_no_verbs_library: bool,
     /// Interfaces of the `NET/Socket : Using` line.
     pub socket_interfaces: BTreeSet<String>,
-    /// Provider that the OFI plugin selected: `efa`.
-    pub ofi_provider: Option<String>,
+    /// Providers of libfabric that the OFI plugin selected: `efa`, `tcp;ofi_rxm`. More than one where ranks differ.
+    pub ofi_providers: BTreeSet<String>,
     /// Channels by what carries them. Empty: the transport in use is not shown.
     pub channels: BTreeMap<Via, u64>,
     /// Decisions on GPUDirect RDMA.
@@ -65,12 +66,15 @@ pub struct NcclLog {
 /// A network transport.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Network {
-    /// Verbs: InfiniBand or RoCE.
+    /// Verbs, InfiniBand or RoCE: that of NCCL (`IB`), and the plugins that do the same (`IBext_v8`, `gIB`).
     Ib,
     /// TCP.
     Socket,
     /// The OFI plugin; older ones call it `AWS Libfabric`.
     Libfabric,
+    /// GPUDirect over TCP and no RDMA: `GPUDirectTCPX_v7` (GPUDirect-TCPX) and `FasTrak` (GPUDirect-TCPXO), sanitised.
+    /// <https://cloud.google.com/cluster-toolkit/docs/machine-learning/a3-mega-enable-gpudirect-tcpxo>
+    GpuDirectTcp(String),
     /// A plugin of another name, sanitised.
     Other(String),
 }
@@ -78,11 +82,27 @@ pub enum Network {
 impl Network {
     fn parse(name: &str) -> Self {
         match name.trim() {
-            "IB" => Self::Ib,
             "Socket" => Self::Socket,
             "Libfabric" | "AWS Libfabric" => Self::Libfabric,
+            // https://github.com/Mellanox/nccl-rdma-sharp-plugins and Google's NCCL/gIB.
+            "IB" | "IBext" | "gIB" => Self::Ib,
+            name if name.starts_with("IBext_v") => Self::Ib,
+            name if name.starts_with("GPUDirectTCPX") || name.starts_with("FasTrak") => {
+                Self::GpuDirectTcp(excerpt(name))
+            }
             other => Self::Other(excerpt(other)),
         }
+    }
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ib => "IB",
+            Self::Socket => "Socket",
+            Self::Libfabric => "Libfabric",
+            Self::GpuDirectTcp(name) | Self::Other(name) => name,
+        })
     }
 }
 
@@ -143,6 +163,27 @@ impl Via {
                 gpu_direct: parts.any(|part| part.starts_with("GDRDMA")),
             },
             _ => Self::Other(excerpt(text)),
+        }
+    }
+}
+
+/// As the log writes it, without the number of the device.
+impl fmt::Display for Via {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::P2p(P2p::Mnnvl) => f.write_str("P2P/MNNVL"),
+            Self::P2p(P2p::Direct) => f.write_str("P2P"),
+            Self::P2p(P2p::Indirect) => f.write_str("P2P/indirect"),
+            Self::SharedMemory => f.write_str("SHM"),
+            Self::Net {
+                network,
+                gpu_direct,
+            } => write!(
+                f,
+                "NET/{network}{}",
+                if *gpu_direct { "/GDRDMA" } else { "" }
+            ),
+            Self::Other(words) => f.write_str(words),
         }
     }
 }
@@ -238,12 +279,8 @@ fn info(log: &mut NcclLog, message: &str) {
                 keep(&mut log.socket_interfaces, interface);
             }
         }
-    } else if let Some(provider) = message
-        .strip_prefix("NET/OFI Selected Provider is ")
-        .or_else(|| message.strip_prefix("NET/OFI Selected provider is "))
-    {
-        let provider = provider.split([',', ' ']).next().unwrap_or_default();
-        log.ofi_provider = Some(excerpt(provider));
+    } else if let Some(provider) = ofi_provider(message) {
+        keep(&mut log.ofi_providers, provider);
     } else if message.starts_with("Failed to open libibverbs.so") {
         log.has_no_verbs_library = true;
     } else if let Some(rest) = message.strip_prefix("Failed to initialize NET plugin ") {
@@ -255,6 +292,16 @@ fn info(log: &mut NcclLog, message: &str) {
     } else {
         communicator(log, message);
     }
+}
+
+/// `NET/OFI Selected provider is tcp;ofi_rxm, fabric is .. (found 1 nics)`; `Provider` before 1.8 of the plugin. Where no other
+/// is eligible it comes as a warning.
+fn ofi_provider(message: &str) -> Option<String> {
+    let provider = message
+        .strip_prefix("NET/OFI Selected Provider is ")
+        .or_else(|| message.strip_prefix("NET/OFI Selected provider is "))?;
+    let provider = provider.split([',', ' ']).next().unwrap_or_default();
+    Some(excerpt(provider))
 }
 
 fn communicator(log: &mut NcclLog, message: &str) {
@@ -360,7 +407,7 @@ fn gpu_direct(message: &str) -> Option<GpuDirect> {
     })
 }
 
-/// True for a known fault.
+/// True for what is known: a fault, or what was selected.
 fn warning(log: &mut NcclLog, message: &str) -> bool {
     if message.contains("failed to extend /dev/shm")
         || message.contains("Error while creating shared memory segment /dev/shm")
@@ -370,6 +417,10 @@ fn warning(log: &mut NcclLog, message: &str) -> bool {
     }
     if let Some(why) = registration(message) {
         keep(&mut log.faults, Fault::Registration(why));
+        return true;
+    }
+    if let Some(provider) = ofi_provider(message) {
+        keep(&mut log.ofi_providers, provider);
         return true;
     }
     completion(log, message)
@@ -467,6 +518,38 @@ n0:1:2 [0] misc/shmutils.cc:72 NCCL WARN Error: failed to extend /dev/shm/nccl-a
             ])
         );
         assert_eq!(log.warnings.total(), 2);
+    }
+
+    #[test]
+    fn plugins_are_told_apart_by_what_they_carry_over() {
+        let via = |text: &str| Via::parse(text).to_string();
+        for (name, wanted) in [
+            ("IB", Network::Ib),
+            ("IBext_v8", Network::Ib),
+            ("gIB", Network::Ib),
+            ("AWS Libfabric", Network::Libfabric),
+            (
+                "GPUDirectTCPX_v7",
+                Network::GpuDirectTcp("GPUDirectTCPX_v7".into()),
+            ),
+            ("FasTrak", Network::GpuDirectTcp("FasTrak".into())),
+            ("IBM", Network::Other("IBM".into())),
+        ] {
+            assert_eq!(Network::parse(name), wanted);
+        }
+        assert_eq!(via("NET/IBext_v8/0(3)/GDRDMA/Shared"), "NET/IB/GDRDMA");
+        assert_eq!(via("NET/Foo/0"), "NET/Foo");
+        assert_eq!(via("SHM/direct/direct"), "SHM");
+        assert_eq!(via("XYZ/9"), "XYZ/9");
+        let log = parse(
+            "n:1:1 [0] NCCL INFO NET/OFI Selected Provider is efa (found 4 nics)\n\
+             n:1:1 [0] ofi.c:1 NCCL WARN NET/OFI Selected provider is tcp;ofi_rxm, fabric is 192.0.2.0/24 (found 1 nics)\n",
+        );
+        assert_eq!(
+            log.ofi_providers,
+            BTreeSet::from(["efa".into(), "tcp;ofi_rxm".into()])
+        );
+        assert!(log.unknown.is_empty());
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 use super::Unparsable;
 use super::transcript::{self, excerpt};
+use std::collections::BTreeMap;
 
 /// The GPUs that the output shows.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -68,6 +69,8 @@ impl Nvlinks {
     }
 }
 
+const TOOL: &str = "nvidia-smi nvlink -s";
+
 /// Reads the output.
 pub fn parse(text: &str) -> Result<Nvlinks, Unparsable> {
     let mut nvlinks = Nvlinks::default();
@@ -94,9 +97,28 @@ pub fn parse(text: &str) -> Result<Nvlinks, Unparsable> {
         }
     }
     if nvlinks.gpus.is_empty() {
-        return Err(Unparsable::new("nvidia-smi nvlink -s", text));
+        return Err(Unparsable::new(TOOL, text));
+    }
+    if let Some(index) = once(&mut nvlinks.gpus) {
+        return Err(Unparsable::two_places(TOOL, &format!("GPU {index} twice")));
     }
     Ok(nvlinks)
+}
+
+/// Takes each GPU once. The number of one that is there twice and is not shown to be the same, by its UUID and all of its links.
+fn once(gpus: &mut Vec<GpuLinks>) -> Option<u32> {
+    let mut seen: BTreeMap<u32, GpuLinks> = BTreeMap::new();
+    for gpu in gpus.iter() {
+        match seen.get(&gpu.index) {
+            Some(known) if known != gpu || gpu.uuid.is_none() => return Some(gpu.index),
+            Some(_) => {}
+            None => {
+                seen.insert(gpu.index, gpu.clone());
+            }
+        }
+    }
+    gpus.retain(|gpu| seen.remove(&gpu.index).is_some());
+    None
 }
 
 /// `GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-..)`, a verdict on the same line or not.

@@ -5,6 +5,7 @@
 
 use super::Unparsable;
 use super::transcript::{self, excerpt};
+use std::collections::BTreeMap;
 
 /// Fields kept as sick, at most, for one GPU.
 const SICK_FIELDS: usize = 16;
@@ -107,11 +108,32 @@ pub fn parse(text: &str) -> Result<Query, Unparsable> {
     for line in transcript::lines(text) {
         reading.line(&line);
     }
-    let query = reading.query;
+    let mut query = reading.query;
+    if let Some(bus_id) = once(&mut query.gpus) {
+        let what = format!("the GPU {bus_id} twice");
+        return Err(Unparsable::two_places("nvidia-smi -q", &what));
+    }
     if query.gpus.is_empty() && query.driver_version.is_none() && query.attached_gpus.is_none() {
         return Err(Unparsable::new("nvidia-smi -q", text));
     }
     Ok(query)
+}
+
+/// Takes each GPU once. The address of one that is there twice and is not shown to be the same: its UUID tells, and two nodes of
+/// a kind have the same addresses.
+fn once(gpus: &mut Vec<Gpu>) -> Option<String> {
+    let mut seen: BTreeMap<String, Gpu> = BTreeMap::new();
+    for gpu in gpus.iter() {
+        match seen.get(&gpu.bus_id) {
+            Some(known) if known != gpu || gpu.uuid.is_none() => return Some(gpu.bus_id.clone()),
+            Some(_) => {}
+            None => {
+                seen.insert(gpu.bus_id.clone(), gpu.clone());
+            }
+        }
+    }
+    gpus.retain(|gpu| seen.remove(&gpu.bus_id).is_some());
+    None
 }
 
 /// Which block of a GPU is being read.
@@ -326,6 +348,25 @@ GPU 00000009:01:00.0
         );
         let query = parse(&text).unwrap();
         assert!(!query.gpus[0].fabric.as_ref().unwrap().is_multi_node());
+    }
+
+    #[test]
+    fn two_places_in_one_text_are_refused() {
+        let without_uuid: String = OUTPUT
+            .lines()
+            .filter(|line| !line.contains("GPU UUID"))
+            .map(|line| format!("{line}\n"))
+            .collect();
+        for text in [
+            OUTPUT.to_owned() + OUTPUT,
+            without_uuid.clone() + &without_uuid,
+            OUTPUT.to_owned() + &OUTPUT.replace("000000000001", "000000000002"),
+        ] {
+            let said = parse(&text).unwrap_err().to_string();
+            assert!(said.contains("two places"), "{said}");
+        }
+        let one = &OUTPUT[..OUTPUT.find("GPU 00000009").unwrap()];
+        assert_eq!(parse(&format!("{one}{one}")), parse(one));
     }
 
     #[test]

@@ -220,6 +220,9 @@ fn recognise(ask: &Ask, text: &str) -> Result<(), Unparsable> {
     if ask.id == ask::ENVIRONMENT.id && text.lines().all(is_blank) {
         return Ok(());
     }
+    if let Some(what) = places(ask, text) {
+        return Err(Unparsable::two_places(ask.shown_as, &what));
+    }
     // A reader may take silence for an answer; a file with nothing in it is none.
     if text.trim().is_empty() {
         return Err(Unparsable::new("such", text));
@@ -227,6 +230,59 @@ fn recognise(ask: &Ask, text: &str) -> Result<(), Unparsable> {
     let readers = STRICT.iter().chain(PLAIN);
     let reader = readers.clone().find(|(of, _)| of.id == ask.id);
     reader.map_or(Ok(()), |(_, read)| read(text))
+}
+
+/// Commands by which another place is asked.
+const CARRIERS: &[&str] = &[
+    "kubectl", "oc", "k", "ssh", "docker", "podman", "nerdctl", "crictl",
+];
+
+/// Two places in which the tool ran, where its commands were copied with its outputs: the pods of `kubectl exec` and the like,
+/// else the hosts in the prompts. Outputs of two places need not contradict each other in any line.
+fn places(ask: &Ask, text: &str) -> Option<String> {
+    let program = ask.shown_as.split_whitespace().next()?;
+    let (mut asked, mut hosts) = (Vec::new(), Vec::new());
+    for line in transcript::lines(text) {
+        let line = line.trim();
+        let command = transcript::prompt(line).unwrap_or(line);
+        let words: Vec<&str> = command
+            .split_whitespace()
+            .map(|word| word.trim_matches(['\'', '"']))
+            .collect();
+        let Some(at) = words.iter().position(|word| *word == program) else {
+            continue;
+        };
+        let carrier = words[..at].iter().position(|word| CARRIERS.contains(word));
+        if let Some(carrier) = carrier {
+            let named = |word: &&str| !word.starts_with('-') && *word != "exec" && is_plain(word);
+            let mut place: Vec<&str> = words[carrier + 1..at]
+                .iter()
+                .copied()
+                .filter(named)
+                .collect();
+            place.sort_unstable();
+            asked.push(place.join(" "));
+        } else if let Some(host) = transcript::prompt(line).and_then(|_| host(line)) {
+            hosts.push(host.to_owned());
+        }
+    }
+    [asked, hosts].iter().find_map(|places| {
+        let first = places.first()?;
+        let other = places.iter().find(|place| *place != first)?;
+        Some(format!("{first} and {other}"))
+    })
+}
+
+/// A word of a command that is no setting: `-e TOKEN=x` is none that may be shown.
+fn is_plain(word: &str) -> bool {
+    !word.contains('=')
+}
+
+/// The host in `user@host:~$` and `[user@host ~]$`.
+fn host(prompt: &str) -> Option<&str> {
+    let (_, rest) = prompt.split_once('@')?;
+    let host = rest.split([':', ' ', ']', '$', '#']).next()?;
+    (!host.is_empty()).then_some(host)
 }
 
 /// The output that a text is, where its form says so.
@@ -349,6 +405,50 @@ mod tests {
                 said.contains("names UCX_TLS and is not understood"),
                 "{said}"
             );
+        }
+    }
+
+    #[test]
+    fn commands_of_two_places_in_one_text_are_refused() {
+        let rows = ["nvidia 1 0\n", "mlx5_ib 1 0\n"];
+        for (commands, places) in [
+            (
+                ["$ kubectl exec a -- lsmod", "$ kubectl exec b -- lsmod"],
+                Some("a and b"),
+            ),
+            (
+                [
+                    "kubectl exec -n x a -- sh -c 'lsmod'",
+                    "kubectl exec -n y a -- sh -c 'lsmod'",
+                ],
+                Some("a sh x and a sh y"),
+            ),
+            (
+                ["$ ssh root@n1 lsmod", "$ ssh root@n2 lsmod"],
+                Some("root@n1 and root@n2"),
+            ),
+            (["root@n1:~# lsmod", "root@n2:~# lsmod"], Some("n1 and n2")),
+            (["[me@n1 ~]$ lsmod", "[me@n2 ~]$ lsmod"], Some("n1 and n2")),
+            (
+                ["$ kubectl exec -it a -- lsmod", "$ kubectl exec a -- lsmod"],
+                None,
+            ),
+            (["root@n1:~# lsmod", "root@n1:/tmp# sudo lsmod"], None),
+            (
+                ["me@laptop:~$ kubectl exec a -- lsmod", "root@a:/# lsmod"],
+                None,
+            ),
+            (
+                ["me@laptop:~$ kubectl exec -it a -- bash", "root@a:/# lsmod"],
+                None,
+            ),
+        ] {
+            let text = format!("{}\n{}{}\n{}", commands[0], rows[0], commands[1], rows[1]);
+            let said = refuse(&ask::LSMOD, &text);
+            let expected = places.map(|places| {
+                format!("holds two places in one paste: {places}; hand in the lsmod of one place")
+            });
+            assert_eq!(said, expected, "{commands:?}");
         }
     }
 

@@ -115,13 +115,62 @@ impl UcxInfo {
     }
 }
 
+impl UcxInfo {
+    /// A list of devices names a domain once. Where one comes again a second list began: it is left out where it is the same,
+    /// and what differs is returned where it is not.
+    fn fold_repeats(&mut self) -> Option<String> {
+        type Shown<'a> = (&'a Domain, BTreeSet<(&'a str, &'a str)>);
+        let name = |domain: &Domain| (domain.name.clone(), domain.component.clone());
+        let mut starts = vec![0];
+        let mut seen = BTreeSet::new();
+        for (at, domain) in self.domains.iter().enumerate() {
+            if !seen.insert(name(domain)) {
+                starts.push(at);
+                seen = BTreeSet::from([name(domain)]);
+            }
+        }
+        let first_ends = *starts.get(1)?;
+        let mut shown: Vec<Shown<'_>> = self
+            .domains
+            .iter()
+            .map(|domain| (domain, BTreeSet::new()))
+            .collect();
+        for resource in &self.resources {
+            if let Some((_, held)) = resource.domain.and_then(|at| shown.get_mut(at)) {
+                held.insert((&resource.transport, &resource.device));
+            }
+        }
+        let ends = starts.iter().skip(1).copied().chain([shown.len()]);
+        let lists: Vec<BTreeMap<_, _>> = starts
+            .iter()
+            .zip(ends)
+            .map(|(from, to)| shown[*from..to].iter().map(|it| (name(it.0), it)).collect())
+            .collect();
+        for list in &lists {
+            let mut both = lists[0].keys().chain(list.keys());
+            if let Some((domain, _)) = both.find(|key| lists[0].get(*key) != list.get(*key)) {
+                return Some(format!(
+                    "two lists of devices, in which {domain} is not the same"
+                ));
+            }
+        }
+        self.domains.truncate(first_ends);
+        let is_kept = |resource: &Resource| resource.domain.is_none_or(|at| at < first_ends);
+        self.resources.retain(is_kept);
+        None
+    }
+}
+
 /// Reads the output of `-d`, of `-v`, or of both.
 pub fn parse(text: &str) -> Result<UcxInfo, Unparsable> {
     let mut reading = Reading::default();
     for line in transcript::lines(text) {
         reading.line(line.trim());
     }
-    let info = reading.info;
+    let mut info = reading.info;
+    if let Some(what) = info.fold_repeats() {
+        return Err(Unparsable::two_places("ucx_info -d", &what));
+    }
     if info.resources.is_empty() && info.domains.is_empty() && info.build == Build::default() {
         return Err(Unparsable::new("ucx_info -d", text));
     }
@@ -412,13 +461,34 @@ mod tests {
     }
 
     #[test]
+    fn two_places_in_one_text_are_refused() {
+        assert_eq!(
+            parse(&format!("{MEMORY_TYPES}{MEMORY_TYPES}")),
+            parse(MEMORY_TYPES)
+        );
+        let gga = MEMORY_TYPES.replace("Component: ib", "Component: gga");
+        let both = parse(&format!("{MEMORY_TYPES}{gga}")).unwrap();
+        assert_eq!(both.domains.len(), 2);
+        for other in [
+            MEMORY_TYPES.replace("cuda (access,reg,cache)", "cuda (access)"),
+            MEMORY_TYPES.replace("rc_mlx5", "ud_mlx5"),
+            format!("{MEMORY_TYPES}{DEVICES}"),
+        ] {
+            let error = parse(&format!("{MEMORY_TYPES}{other}")).unwrap_err();
+            assert!(error.to_string().contains("two places"), "{error}");
+        }
+    }
+
+    #[test]
     fn a_flood_stays_small() {
         let mut text = DEVICES.to_owned();
         for n in 0..20_000 {
             text.push_str(&format!(
                 "[1.0] [vm:1:0] mpool.c:226  UCX  ERROR chunk {n} at 0x{n:x} failed\n"
             ));
-            text.push_str("#  Memory domain: x\n#  Transport: y\n#  Device: z\n");
+            text.push_str(&format!(
+                "#  Memory domain: x{n}\n#  Transport: y\n#  Device: z\n"
+            ));
         }
         let info = parse(&text).unwrap();
         assert!(info.messages.messages().len() <= 2);

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 mod messages;
 mod protocols;
 
-pub use messages::{ConnectFailure, GpuDirectHint, Unavailable, UnavailableKind};
+pub use messages::{ConnectFailure, GpuDirectHint, Registration, Unavailable, UnavailableKind};
 pub use protocols::{How, Memory, Operation, Protocol, Range};
 
 /// Entries kept at most in one list.
@@ -49,6 +49,8 @@ pub struct UcxLog {
     pub completion_errors: BTreeSet<(String, String)>,
     /// Registering memory failed for want of `RLIMIT_MEMLOCK`.
     pub has_memlock_failure: bool,
+    /// Memory that could not be registered for another reason.
+    pub registrations: BTreeSet<Registration>,
     /// Debug lines about GPUDirect.
     pub gpu_direct: BTreeSet<GpuDirectHint>,
     /// All warnings.

@@ -64,7 +64,7 @@ pub const EXPECTATIONS: &[Expectation] = &[
     }),
     ("nccl/10-efa-libfabric-gdrdma-mpi-prefix.txt", |text| {
         let log = nccl_log::parse(text);
-        assert_eq!(log.ofi_provider.as_deref(), Some("efa"));
+        assert_eq!(log.ofi_providers, BTreeSet::from(["efa".to_owned()]));
         assert_eq!(
             log.network_channels().collect::<Vec<_>>(),
             [(&Network::Libfabric, true, 1)]

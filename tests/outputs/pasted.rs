@@ -394,6 +394,16 @@ fn what_tools_say_of_themselves_is_a_finding() {
     );
     let none = faults("ibv_devinfo", "No IB devices found\n");
     assert_eq!(none, ["fail ib-devices"]);
+    // The devices are there, and what the image lacks is their driver.
+    let warning = "libibverbs: Warning: no userspace device-specific driver found for /sys/class/infiniband_verbs/uverbs0\n";
+    let undriven = faults("ibv_devinfo", &format!("{warning}No IB devices found\n"));
+    assert_eq!(undriven, ["fail ibv-devinfo"]);
+    let ibstat = ca("mlx5_0", "Active", "LinkUp", "InfiniBand", 1);
+    let both = verdicts(&[
+        ("ibv_devinfo", &format!("{warning}No IB devices found\n")),
+        ("ibstat", &ibstat),
+    ]);
+    assert!(!both.iter().any(|said| said.contains("differ")), "{both:?}");
     // A transport that is not there weighs more where ports are ACTIVE.
     let ucx = "#      Transport: tcp\n#         Device: eth0\n#           Type: network\n#\n\
                #      Transport: cuda_copy\n#         Device: cuda\n#           Type: accelerator\n#\n";
@@ -444,11 +454,28 @@ fn two_places_in_one_paste_prove_nothing() {
         ca("mlx5_0", "Active", "LinkUp", "InfiniBand", 1)
             .replace("Rate: 400", &format!("Rate: {rate}"))
     };
+    let query = "Driver Version : 580.1\nGPU 00000000:01:00.0\n".to_owned();
+    let links = |rate: &str| format!("GPU 0: NVIDIA H200 (UUID: GPU-0)\n\t Link 0: {rate} GB/s\n");
+    let domain = |transport: &str| {
+        format!("# Memory domain: mlx5_0\n# Transport: {transport}\n# Device: mlx5_0:1\n")
+    };
     let topo = |path: &str| format!("\tGPU0\tGPU1\nGPU0\t X \t{path}\nGPU1\t{path}\t X \n");
     for (name, text) in [
         ("ulimit", "unlimited\n8192\n".to_owned()),
         ("ibstat", at("400") + &at("200")),
         ("topo", topo("NV18") + &topo("SYS")),
+        ("lsmod", "nvidia 1 0\nnvidia 2 0\n".to_owned()),
+        (
+            "ibv_devinfo",
+            concat!(
+                include_str!("samples/ibv_devinfo.txt"),
+                "No IB devices found\n"
+            )
+            .to_owned(),
+        ),
+        ("smi-q", query.clone() + &query),
+        ("nvlink", links("1.0") + &links("2.0")),
+        ("ucx-info-d", domain("rc_mlx5") + &domain("ud_mlx5")),
     ] {
         assert_eq!(verdicts(&[(name, &text)]), Vec::<String>::new(), "{name}");
         let refused = paste::refuse(ask::for_paste(name).unwrap(), &text).unwrap();

@@ -2,7 +2,7 @@ use crate::check;
 use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
 use crate::checks::words::listed;
-use crate::facts::container::gpu::{Gpu, MOST_LINKS};
+use crate::facts::container::gpu::{DIRECT, Gpu, MOST_LINKS, disputed_links, is_cut};
 use crate::facts::nvidia_smi_nvlink::{GpuLinks, Nvlinks, Verdict};
 use crate::facts::nvidia_smi_topo::{Matrix, NvlinkReach, Path};
 use crate::observed::Skip;
@@ -47,9 +47,6 @@ const LINK_RATES: &[(&str, f64)] = &[
 
 /// Rates differ by rounding of the tool.
 const TOLERANCE: f64 = 0.02;
-
-/// A board of so many GPUs may join them directly, without a switch.
-const DIRECT: usize = 4;
 
 const FIX: &str = "look for Xid 74 in the kernel's log and reset the GPU";
 const REPAIR: &str =
@@ -118,7 +115,9 @@ fn run(container: &Container<'_>) -> Outcome {
         }
         Err(skip) => missing = missing.or(Some(skip)),
     }
+    // Pasted outputs may be of two places, and `pasted-outputs-differ` names them.
     if let (Ok(matrix), Ok(links)) = (gpu.topology.get(), gpu.nvlink.get())
+        && !container.is_pasted()
         && let Some((detail, row, count)) = contradiction(matrix, links)
     {
         let seen = [
@@ -253,22 +252,6 @@ fn line(gpu: &GpuLinks) -> String {
     }
 }
 
-fn product(gpu: &GpuLinks) -> Gpu {
-    Gpu {
-        name: gpu.product.clone(),
-        bus_id: None,
-    }
-}
-
-/// The output breaks off within this GPU: others of its product, or the product itself, have more links than it lists.
-fn is_cut(gpu: &GpuLinks, all: &[GpuLinks]) -> bool {
-    let is_last = all.last().is_some_and(|last| std::ptr::eq(last, gpu));
-    let listed = gpu.links.len();
-    let more = |other: &GpuLinks| other.product == gpu.product && other.links.len() > listed;
-    let single = all.len() == 1 && product(gpu).links().is_some_and(|links| listed < links);
-    gpu.verdict.is_none() && (listed == 0 || is_last && (single || all.iter().any(more)))
-}
-
 /// What the list of links says; `gpus`: so many are there.
 fn counted(links: &Nvlinks, gpus: usize) -> Seen {
     let all = &links.gpus;
@@ -294,9 +277,10 @@ fn counted(links: &Nvlinks, gpus: usize) -> Seen {
     // What is inactive although it is no fault, or not known to be one.
     let is_idle = |gpu: &&&GpuLinks| {
         let active = gpu.active();
-        have(gpu) && (active == 0 || active < gpu.links.len() && product(gpu).links().is_none())
+        have(gpu)
+            && (active == 0 || active < gpu.links.len() && Gpu::of_links(gpu).links().is_none())
     };
-    let is_card = |gpu: &&&GpuLinks| product(gpu).is_on_nvlink_board() == Some(false);
+    let is_card = |gpu: &&&GpuLinks| Gpu::of_links(gpu).is_on_nvlink_board() == Some(false);
     let idle: Vec<&&GpuLinks> = whole.iter().filter(is_idle).collect();
     if let Some(gpu) = idle.iter().find(|gpu| !is_card(gpu)) {
         let why = if gpu.active() == 0 {
@@ -338,7 +322,7 @@ fn faults(gpus: &[&GpuLinks]) -> Vec<String> {
     let is_part =
         |product: &Gpu| product.is_of_a_mesh() && gpus.len() < 8 || most == 0 && gpus.len() == 1;
     for gpu in gpus {
-        let product = product(gpu);
+        let product = Gpu::of_links(gpu);
         let board = product.is_on_nvlink_board() == Some(true);
         let (active, inactive) = (gpu.active(), gpu.links.len() - gpu.active());
         let is_part = uniform && is_part(&product);
@@ -386,45 +370,25 @@ fn faults(gpus: &[&GpuLinks]) -> Vec<String> {
 
 /// A GPU of which the two outputs cannot both be true: the sentence, and the line of each.
 fn contradiction(matrix: &Matrix, links: &Nvlinks) -> Option<(String, String, String)> {
-    let direct =
-        |best: usize, full: usize| matrix.gpus.len() <= DIRECT && best == full / (DIRECT - 1);
-    matrix.gpus.iter().find_map(|row| {
-        let gpu = links.gpus.iter().find(|gpu| gpu.index == row.index)?;
-        if is_cut(gpu, &links.gpus) {
-            return None;
-        }
-        let cells = row.to_gpus.iter().flatten();
-        let cells: Vec<usize> = cells
-            .map(|path| match path {
-                Path::NvLink(links) => usize::from(*links),
-                _ => 0,
-            })
-            .collect();
-        let best = *cells.iter().max()?;
-        let product = product(gpu);
-        let active = gpu.active();
-        // On a board with a switch every active link leads to every peer.
-        let switched = product
-            .links()
-            .filter(|full| !product.is_of_a_mesh() && !direct(best, *full));
-        if best <= active && (best == active || switched.is_none()) {
-            return None;
-        }
-        let shown = match best {
-            0 => "no NVLink to another GPU".to_owned(),
-            best => format!("NV{best}"),
-        };
-        let detail = format!(
-            "GPU {}: the matrix (`topo -m`) shows {shown}, and `nvlink -s` {active} active links: the two contradict each other",
-            gpu.index
-        );
-        let row: Vec<String> = row
-            .to_gpus
-            .iter()
-            .map(|path| path.map_or("X".to_owned(), |path| path.to_string()))
-            .collect();
-        Some((detail, format!("GPU{} {}", gpu.index, row.join(" ")), line(gpu)))
-    })
+    let dispute = disputed_links(matrix, links)?;
+    let row = matrix.gpus.iter().find(|row| row.index == dispute.gpu)?;
+    let gpu = links.gpus.iter().find(|gpu| gpu.index == dispute.gpu)?;
+    let detail = format!(
+        "GPU {}: the matrix (`topo -m`) shows {}, and `nvlink -s` {}: the two contradict each other",
+        dispute.gpu,
+        dispute.by_matrix(),
+        dispute.by_list()
+    );
+    let row: Vec<String> = row
+        .to_gpus
+        .iter()
+        .map(|path| path.map_or("X".to_owned(), |path| path.to_string()))
+        .collect();
+    Some((
+        detail,
+        format!("GPU{} {}", gpu.index, row.join(" ")),
+        line(gpu),
+    ))
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 use crate::check;
 use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
+use crate::checks::registration;
 use crate::checks::shm;
 use crate::checks::words::counted;
-use crate::facts::nccl_log::{Fault, Network, Via};
+use crate::facts::nccl_log::{Fault, NcclLog, Network, Via};
 use crate::facts::work_completion;
 use crate::observed::Skip;
 use crate::report::SkipReason;
@@ -21,10 +22,12 @@ check! {
     ///
     /// ## False alarms
     /// Within a node channels go over P2P or shared memory whatever `Using network` says; only channels `via NET` are between
-    /// nodes. `MNNVL busId .. state 3` is a probe and says nothing.
+    /// nodes. `MNNVL busId .. state 3` is a probe and says nothing. A network plugin that is not known here is named and not judged;
+    /// GPUDirect-TCPX and -TCPXO (`NET/GPUDirectTCPX`, `NET/FasTrak`) move GPU memory over TCP, which is no RDMA and on their
+    /// machines no fault.
     ///
     /// ## Sources
-    /// NCCL v2.28.9-1 `src`; NVIDIA/nccl#451, #952, #1537; vllm-project/vllm#42075.
+    /// NCCL v2.28.9-1 `src`; NVIDIA/nccl#451, #952, #1537; vllm-project/vllm#42075; aws-ofi-nccl `src` (selected provider).
     "NCCL001" "collectives-degraded" on Container {
         subsystem: Nccl, kv_path: Off, worst: Fail, causes: &[], since: "0.2.0",
     }
@@ -50,15 +53,37 @@ fn run(container: &Container<'_>) -> Outcome {
             }
         )
     });
-    let staged = over(|via| {
+    let on_libfabric = over(|via| {
         matches!(
             via,
             Via::Net {
-                network: Network::Ib | Network::Libfabric,
-                gpu_direct: false
+                network: Network::Libfabric,
+                ..
             }
         )
     });
+    // Sockets all the same: `Using network AWS Libfabric` names the plugin, and not what it carries over.
+    let tcp_provider = log.ofi_providers.iter().find(|provider| {
+        let is_chosen =
+            log.networks.contains(&Network::Libfabric) && log.nodes.is_some_and(|nodes| nodes > 1);
+        provides(provider, TCP_PROVIDERS) && (on_libfabric || is_chosen)
+    });
+    let staged = log.channels.keys().any(|via| match via {
+        Via::Net {
+            network,
+            gpu_direct: false,
+        } => *network == Network::Ib || *network == Network::Libfabric && tcp_provider.is_none(),
+        _ => false,
+    });
+    if let Some(provider) = tcp_provider {
+        add(
+            Draft::fail(format!(
+                "channels between nodes go over sockets: the OFI plugin selected the provider {provider}"
+            )),
+            &format!("NET/OFI Selected provider is {provider}"),
+            "give the container its RDMA devices (EFA: vpc.amazonaws.com/efa); FI_PROVIDER must not exclude their provider",
+        );
+    }
     if on_socket {
         add(
             Draft::fail("channels between nodes go over sockets"),
@@ -132,25 +157,11 @@ fn run(container: &Container<'_>) -> Outcome {
                     shm::asked(shm::engine_of(container.facts.process.worker_word())).size
                 ),
             ),
-            Fault::Registration(why) => {
-                let why = if why.is_empty() {
-                    "no reason is said"
-                } else {
-                    why
-                };
-                add(
-                    Draft::fail(format!("memory could not be registered for RDMA: {why}")),
-                    &format!("Call to ibv_reg_mr failed: {why}"),
-                    if why.contains("Cannot allocate memory") {
-                        "raise the limit of locked memory (ulimit -l) or add IPC_LOCK to the container and run it as root; \
-                         --input ulimit=FILE judges the limit"
-                    } else if why.contains("Bad address") {
-                        "GPU memory cannot be registered: load nvidia_peermem or use dmabuf (--input lsmod=FILE judges it)"
-                    } else {
-                        "look at the limit of locked memory (ulimit -l), and at GPUDirect RDMA (nvidia_peermem or dmabuf)"
-                    },
-                );
-            }
+            Fault::Registration(why) => add(
+                Draft::fail(registration::detail(why)),
+                &format!("Call to ibv_reg_mr failed: {}", registration::said(why)),
+                registration::fix(why, false),
+            ),
             Fault::Completion(status) => add(
                 Draft::fail(format!("a transfer failed with {}", completion(status))),
                 status,
@@ -181,11 +192,58 @@ fn run(container: &Container<'_>) -> Outcome {
         let detail = "the log ends before the channels, so it does not show what carries them";
         return Err(Skip::new(SkipReason::NotFound, detail));
     }
-    let shown: Vec<String> = log.channels.keys().map(|via| format!("{via:?}")).collect();
+    if let Some(skip) = not_rdma(log) {
+        return Err(skip);
+    }
+    let shown: Vec<String> = log
+        .channels
+        .keys()
+        .map(|via| format!("via {via}"))
+        .collect();
     let seen = [log.evidence(shown.iter().map(String::as_str))];
     Ok(vec![
         Draft::ok("the channels of the log use peer-to-peer, shared memory or RDMA").with(seen),
     ])
+}
+
+/// Providers of libfabric over TCP or UDP, and those over RDMA. <https://ofiwg.github.io/libfabric/v2.1.0/man/fi_provider.7.html>
+const TCP_PROVIDERS: &[&str] = &["tcp", "sockets", "net", "udp"];
+const RDMA_PROVIDERS: &[&str] = &["efa", "verbs", "cxi", "opx", "psm2", "gni"];
+
+/// The provider is one of these, whatever is layered on it: `tcp;ofi_rxm`.
+fn provides(provider: &str, known: &[&str]) -> bool {
+    provider.split(';').any(|layer| known.contains(&layer))
+}
+
+/// Something that carries channels and is not known to be RDMA, peer-to-peer or shared memory: nothing is said of it.
+fn not_rdma(log: &NcclLog) -> Option<Skip> {
+    log.channels.keys().find_map(|via| match via {
+        Via::P2p(_) | Via::SharedMemory => None,
+        Via::Net { network, .. } => match network {
+            // Sockets are a fault, which is said before.
+            Network::Ib | Network::Socket => None,
+            Network::Libfabric => {
+                let unknown = log
+                    .ofi_providers
+                    .iter()
+                    .find(|provider| !provides(provider, RDMA_PROVIDERS))?;
+                Some(unknown_carrier(&format!("the provider {unknown} of libfabric")))
+            }
+            Network::GpuDirectTcp(name) => Some(Skip::new(
+                SkipReason::NotFound,
+                format!(
+                    "channels between nodes go over NET/{name}: GPUDirect over TCP, which is no RDMA"
+                ),
+            )),
+            Network::Other(_) => Some(unknown_carrier(&via.to_string())),
+        },
+        Via::Other(_) => Some(unknown_carrier(&via.to_string())),
+    })
+}
+
+fn unknown_carrier(via: &str) -> Skip {
+    let detail = format!("channels go via {via}, and whether that is RDMA is not known here");
+    Skip::new(SkipReason::Unparsable, detail)
 }
 
 /// A status with its number and what it means.
@@ -308,6 +366,42 @@ mod tests {
         let off = "GPU Direct RDMA Disabled for GPU 0 / HCA 0 (distance 9 > 5)";
         assert_eq!(with(&[off, nvlink]), Ok(Status::Warn));
         assert!(with(&["Using network IB"]).is_err());
+        for plugin in ["IBext_v8", "gIB"] {
+            assert_eq!(with(&[&rdma.replace("IB", plugin)]), Ok(Status::Ok));
+            assert_eq!(with(&[&staged.replace("IB", plugin)]), Ok(Status::Warn));
+        }
+        let other = |via: &str| format!("Channel 00/0 : 0[0] -> 8[0] [send] via {via}/0");
+        for (via, words) in [
+            ("NET/GPUDirectTCPX_v7", "GPUDirect over TCP"),
+            ("NET/FasTrak", "GPUDirect over TCP"),
+            ("NET/Foo", "via NET/Foo"),
+            ("XYZ", "via XYZ/0"),
+        ] {
+            let skip = with(&[rdma, &other(via)]).unwrap_err();
+            assert!(skip.detail.contains(words), "{}", skip.detail);
+            assert_eq!(with(&[socket, &other(via)]), Ok(Status::Fail));
+        }
+        let ofi = other("NET/AWS Libfabric");
+        let gdr = format!("{ofi}/GDRDMA");
+        let selected =
+            |provider: &str| format!("NET/OFI Selected provider is {provider}, fabric is x");
+        for (provider, channel, status) in [
+            ("efa", &gdr, Some(Status::Ok)),
+            ("efa", &ofi, Some(Status::Warn)),
+            ("tcp;ofi_rxm", &ofi, Some(Status::Fail)),
+            ("sockets", &gdr, Some(Status::Fail)),
+            ("new", &gdr, None),
+        ] {
+            let said = with(&[&selected(provider), channel]);
+            assert_eq!(said.as_ref().ok().copied(), status, "{provider} {said:?}");
+        }
+        let chosen = [
+            &selected("tcp"),
+            "Using network AWS Libfabric",
+            "comm 0x1 rank 0 nRanks 16 nNodes 2",
+        ];
+        assert_eq!(with(&chosen), Ok(Status::Fail));
+        assert!(with(&[&selected("tcp"), nvlink]).is_ok());
         assert_eq!(verdict(run, "decode", NOTHING), Err(Skip::not_applicable()));
         assert!(verdict(run, "decode", &[(&ask::NCCL_LOG, "no such log")]).is_err());
     }

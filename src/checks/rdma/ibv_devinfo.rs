@@ -1,7 +1,7 @@
 use crate::check;
 use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
-use crate::checks::words::counted;
+use crate::checks::words::{counted, span};
 use crate::facts::hca::Absence;
 use crate::observed::Skip;
 
@@ -23,11 +23,14 @@ check! {
     }
 }
 
+const PROVIDER: &str = "install the verbs provider of this adapter in the image (ibverbs-providers on Debian and Ubuntu), of the same \
+                        release as libibverbs";
+
 fn run(container: &Container<'_>) -> Outcome {
     let rdma = &container.facts.rdma;
     let verbs = rdma.verbs.get()?;
     if container.is_pasted() {
-        return unopened(container);
+        return unusable(container);
     }
     let granted = rdma.granted.get()?;
     if granted.devices.is_empty() {
@@ -44,6 +47,9 @@ fn run(container: &Container<'_>) -> Outcome {
     let words = match verbs.absence {
         Some(Absence::NoDevice) => "No IB devices found".to_owned(),
         Some(Absence::NoSubsystem) => "Function not implemented".to_owned(),
+        None if shown.is_empty() && !verbs.without_driver.is_empty() => {
+            "no userspace device-specific driver found".to_owned()
+        }
         None => shown.join(" "),
     };
     let seen = [verbs.evidence([words.as_str()])];
@@ -63,39 +69,59 @@ fn run(container: &Container<'_>) -> Outcome {
         },
         lost.join(", ")
     );
-    let fix = "install the verbs provider of this adapter in the image, of the same release as libibverbs";
     let draft = if lost.len() == granted.devices.len() {
         container.broken(detail)
     } else {
         Draft::warn(detail)
     };
-    Ok(vec![draft.with(seen).fix(fix)])
+    Ok(vec![draft.with(seen).fix(PROVIDER)])
 }
 
-/// A pasted output cannot be compared with what the worker was given, and yet says what it could not open itself.
-fn unopened(container: &Container<'_>) -> Outcome {
+/// A pasted output cannot be compared with what the worker was given, and yet says what it could not use itself.
+fn unusable(container: &Container<'_>) -> Outcome {
     let verbs = container.facts.rdma.verbs.get()?;
-    if verbs.unopened == 0 {
+    let mut drafts = Vec::new();
+    let mut add = |detail: String, seen: &str, fix: &str, headline: &str| {
+        let draft = if verbs.devices.is_empty() {
+            container.broken(detail)
+        } else {
+            Draft::warn(detail)
+        };
+        let seen = [verbs.evidence([seen])];
+        drafts.push(draft.with(seen).fix(fix).headline(headline));
+    };
+    if !verbs.without_driver.is_empty() {
+        let nodes: Vec<&str> = verbs.without_driver.iter().map(String::as_str).collect();
+        add(
+            format!(
+                "the verbs library of the image has no driver for {}, so neither UCX nor NCCL can use {}",
+                span(&nodes),
+                if nodes.len() == 1 { "it" } else { "them" }
+            ),
+            &format!(
+                "no userspace device-specific driver found for {}",
+                nodes.join(" ")
+            ),
+            PROVIDER,
+            "the image has no verbs driver for the RDMA devices that are there",
+        );
+    }
+    if verbs.unopened > 0 {
+        add(
+            format!(
+                "ibv_devinfo found {} that it could not open where it ran",
+                counted(verbs.unopened as usize, "RDMA device")
+            ),
+            "Failed to open device",
+            "request the RDMA resource in this worker's container, so that its device cgroup allows the nodes; \
+             a user other than root must also have the right to read and write /dev/infiniband/uverbs*",
+            "ibv_devinfo cannot open what it finds",
+        );
+    }
+    if drafts.is_empty() {
         return Err(Skip::not_applicable());
     }
-    let detail = format!(
-        "ibv_devinfo found {} that it could not open where it ran",
-        counted(verbs.unopened as usize, "RDMA device")
-    );
-    let seen = [verbs.evidence(["Failed to open device"])];
-    let fix = "request the RDMA resource in this worker's container, so that its device cgroup allows the nodes; \
-               a user other than root must also have the right to read and write /dev/infiniband/uverbs*";
-    let draft = if verbs.devices.is_empty() {
-        container.broken(detail)
-    } else {
-        Draft::warn(detail)
-    };
-    Ok(vec![
-        draft
-            .with(seen)
-            .fix(fix)
-            .headline("ibv_devinfo cannot open what it finds"),
-    ])
+    Ok(drafts)
 }
 
 #[cfg(test)]

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn outputs_of_different_numbers_of_gpus_make_nothing_ok() {
+    fn outputs_of_different_gpus_make_nothing_ok() {
         type Row<'a> = (&'a [(&'a Ask, String)], Option<&'a str>);
         let rows: &[Row<'_>] = &[
             (
@@ -229,6 +229,40 @@ mod tests {
                 &[
                     (&ask::NVIDIA_SMI_TOPO, matrix(4)),
                     (&ask::SMI_Q, query(4, 1)),
+                ],
+                None,
+            ),
+            // Other products, and links that only one of the two shows.
+            (
+                &[
+                    (&ask::SMI_Q, query(2, 2)),
+                    (
+                        &ask::NVIDIA_SMI_NVLINK,
+                        links(2).replace("H100 80GB HBM3", "H200"),
+                    ),
+                ],
+                Some(
+                    "nvidia-smi -q shows NVIDIA H100 80GB HBM3, and nvidia-smi nvlink -s shows NVIDIA H200",
+                ),
+            ),
+            (
+                &[
+                    (&ask::NVIDIA_SMI_TOPO, matrix(4)),
+                    (&ask::SMI_Q, query(4, 4)),
+                    (
+                        &ask::NVIDIA_SMI_NVLINK,
+                        links(4).replace("26.562 GB/s", "<inactive>"),
+                    ),
+                ],
+                Some(
+                    "nvidia-smi topo -m shows NV18 of GPU 0, and nvidia-smi nvlink -s shows 0 active links of GPU 0",
+                ),
+            ),
+            (
+                &[
+                    (&ask::NVIDIA_SMI_TOPO, matrix(4)),
+                    (&ask::SMI_Q, query(4, 4)),
+                    (&ask::NVIDIA_SMI_NVLINK, links(4)),
                 ],
                 None,
             ),

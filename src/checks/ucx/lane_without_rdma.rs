@@ -39,7 +39,11 @@ fn run(container: &Container<'_>) -> Outcome {
             if row.scope != Scope::InterNode || !gpu {
                 continue;
             }
-            let line = format!("{operation:?} of large blocks: {:?} {}", row.how, row.raw);
+            let done = match operation {
+                Operation::Write => "written",
+                Operation::Read => "read",
+            };
+            let line = format!("large blocks are {done} by {} ({})", row.how, row.raw);
             let fast = !matches!(row.how, How::SoftwareEmulation | How::CopyIn)
                 && row.lanes.iter().any(is_fast);
             if fast {
@@ -63,7 +67,7 @@ fn run(container: &Container<'_>) -> Outcome {
         ]);
     }
     if let Some(first) = good.first() {
-        let detail = format!("large blocks towards another node use {first}");
+        let detail = format!("towards another node {first}");
         return Ok(vec![Draft::ok(detail).with(evidence(&good))]);
     }
     // Without a table only the lanes of endpoints are left, which can show a fault and nothing else.
@@ -144,7 +148,7 @@ fn is_fast(lane: &Lane) -> bool {
 mod tests {
     use super::*;
     use crate::ask;
-    use crate::checks::testing::{NOTHING, verdict};
+    use crate::checks::testing::{NOTHING, container, outcome, verdict};
     use crate::report::Status;
 
     const HEAD: &str = "[1700000000.123456] [host:1:0]  x.c:1  UCX  INFO  ";
@@ -189,6 +193,18 @@ mod tests {
             );
             verdict(run, "decode", &[(&ask::UCX_LOG, text.as_str())])
         };
+        let detail = |how: &str, lane: &str| {
+            let place = container("decode", &[(&ask::UCX_LOG, table(how, lane).as_str())]);
+            outcome(run, &place).unwrap().remove(0).detail
+        };
+        assert_eq!(
+            detail("zero-copy", "rc_mlx5/mlx5_0:1/path0"),
+            "towards another node large blocks are written by zero-copy (rc_mlx5/mlx5_0:1/path0)"
+        );
+        assert_eq!(
+            detail("software emulation", "tcp/eth0"),
+            "KV towards another node does not use RDMA: large blocks are written by software emulation (tcp/eth0)"
+        );
         assert_eq!(with("zero-copy", "rc_mlx5/mlx5_0:1/path0"), Ok(Status::Ok));
         assert_eq!(with("software emulation", "tcp/eth0"), Ok(Status::Fail));
     }

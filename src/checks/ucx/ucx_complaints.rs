@@ -1,9 +1,10 @@
 use crate::check;
 use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
+use crate::checks::registration;
 use crate::checks::words::counted;
 use crate::facts::container::Seen;
-use crate::facts::ucx_log::{UcxLog, UnavailableKind};
+use crate::facts::ucx_log::{Registration, UcxLog, UnavailableKind};
 use crate::observed::Skip;
 use crate::report::SkipReason;
 
@@ -74,8 +75,11 @@ fn unknown(log: &Seen<UcxLog>) -> Option<Draft> {
     if parts.is_empty() {
         return None;
     }
+    let first = lines
+        .first()
+        .map_or(String::new(), |line| format!("; look at: {line}"));
     let detail = format!(
-        "the log of UCX holds {}, none of which is a fault known here, which proves nothing",
+        "the log of UCX holds {}, none of which is a fault known here, which proves nothing{first}",
         parts.join(" and ")
     );
     let skip = Skip::new(SkipReason::Unparsable, detail);
@@ -159,6 +163,23 @@ fn complaints(container: &Container<'_>, log: &Seen<UcxLog>) -> Vec<Draft> {
             "add IPC_LOCK and run as root, or raise the limit on locked memory",
         );
     }
+    // What UCP says follows from a call of the verbs library; which fix is right that call tells, where it is logged.
+    let is_gpu = |it: &Registration| it.memory.as_deref().is_some_and(|memory| memory != "host");
+    let has_call = log.registrations.iter().any(|it| it.memory.is_none());
+    for failed in &log.registrations {
+        if has_call && failed.memory.is_some() {
+            continue;
+        }
+        let line = match &failed.memory {
+            Some(memory) => format!("failed to register address ({memory}): {}", failed.why),
+            None => format!("ibv_reg_mr failed: {}", failed.why),
+        };
+        add(
+            container.broken(registration::detail(&failed.why)),
+            &line,
+            registration::fix(&failed.why, is_gpu(failed)),
+        );
+    }
     for failure in &log.connect_failures {
         let line = format!("no {} transport: {}", failure.lacking, failure.reasons);
         let detail = format!(
@@ -193,7 +214,7 @@ fn complaints(container: &Container<'_>, log: &Seen<UcxLog>) -> Vec<Draft> {
 mod tests {
     use super::*;
     use crate::ask;
-    use crate::checks::testing::{NOTHING, verdict};
+    use crate::checks::testing::{NOTHING, container, outcome, verdict};
     use crate::report::Status;
 
     const HEAD: &str = "[1700000000.123456] [host:1:0]  ucp_context.c:1  UCX  ";
@@ -245,19 +266,59 @@ mod tests {
 
     #[test]
     fn an_error_that_is_not_known_is_no_clean_log() {
-        let refused =
-            "ERROR ibv_reg_mr(address=0x7f, length=65536) failed: Operation not permitted";
         for line in [
-            refused,
             "WARN  something new happened",
             "ERROR Failed to run test: No such device",
             "DIAG  IB Async event on mlx5_0: port error on port 1",
         ] {
             let text =
                 format!("{HEAD}INFO  Version 1.21.0 (loaded from /x/libucs.so.0)\n{HEAD}{line}\n");
-            let status = verdict(run, "decode", &[(&ask::UCX_LOG, text.as_str())]);
-            assert_eq!(status, Ok(Status::Skipped), "{line}");
+            let place = container("decode", &[(&ask::UCX_LOG, text.as_str())]);
+            let draft = outcome(run, &place).unwrap().remove(0);
+            assert_eq!(draft.status, Status::Skipped, "{line}");
+            let words = line.split_once(' ').unwrap().1.trim();
+            assert!(draft.detail.ends_with(words), "{}", draft.detail);
         }
+    }
+
+    #[test]
+    fn memory_that_is_not_registered_is_a_fault() {
+        let call = |name: &str, why: &str| {
+            format!("{HEAD}ERROR {name}(address=0x7f, length=65536, access=0xf) failed: {why}\n")
+        };
+        let follows = format!(
+            "{HEAD}ERROR failed to register address 0x7f (cuda) length 65536 on md[5]=mlx5_0: Input/output error \
+             (md supports: host|cuda)\n"
+        );
+        for (text, why, fix) in [
+            (
+                call("ibv_reg_mr", "Cannot allocate memory") + &follows,
+                "Cannot allocate memory",
+                "ulimit -l",
+            ),
+            (
+                call("ibv_reg_mr", "Operation not permitted"),
+                "Operation not permitted",
+                "ulimit -l",
+            ),
+            (
+                call("ibv_exp_reg_mr", "Bad address"),
+                "Bad address",
+                "nvidia_peermem",
+            ),
+            (follows.clone(), "Input/output error", "GPU memory"),
+        ] {
+            let place = container("decode", &[(&ask::UCX_LOG, text.as_str())]);
+            let drafts = outcome(run, &place).unwrap();
+            assert_eq!(drafts.len(), 1, "{text}");
+            assert_eq!(drafts[0].status, Status::Fail);
+            let expected = format!("memory could not be registered for RDMA: {why}");
+            assert_eq!(drafts[0].detail, expected);
+            assert!(drafts[0].fix.as_deref().unwrap().contains(fix), "{text}");
+        }
+        let other = call("ibv_create_qp", "Cannot allocate memory");
+        let said = verdict(run, "decode", &[(&ask::UCX_LOG, other.as_str())]);
+        assert_eq!(said, Ok(Status::Skipped));
     }
 
     #[test]

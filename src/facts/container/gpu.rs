@@ -2,14 +2,14 @@
 
 use super::answers::{Conflict, Seen, first, list, observed, pairs, tool};
 use crate::ask;
-use crate::facts::nvidia_smi_nvlink::{self, Nvlinks};
+use crate::facts::nvidia_smi_nvlink::{self, GpuLinks, Nvlinks};
 use crate::facts::nvidia_smi_q::{self, Query};
-use crate::facts::nvidia_smi_topo::{self, Matrix, Topology};
+use crate::facts::nvidia_smi_topo::{self, Matrix, Path, Topology};
 use crate::facts::transcript::{excerpt, small};
 use crate::facts::{Unparsable, nvidia_smi_csv};
 use crate::observed::{Observed, Skip};
 use crate::snapshot::Snapshot;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// GPUs of the container and their surroundings.
 #[derive(Debug, Clone)]
@@ -32,7 +32,7 @@ pub struct Gpus {
     pub nodes: Observed<Seen<BTreeMap<String, Node>>>,
     /// The line by which `nvidia-smi` refuses to run because library and kernel module differ.
     pub versions_differ: Option<Seen<String>>,
-    /// Pasted outputs that show different numbers of GPUs.
+    /// Pasted outputs that show different numbers of GPUs, other products or other NVLinks.
     pub conflicts: Vec<Conflict>,
 }
 
@@ -117,7 +117,83 @@ const LINKS: &[(&str, usize)] = &[
 /// No product has more NVLinks than this.
 pub const MOST_LINKS: usize = 18;
 
+/// A board of so many GPUs may join them directly, without a switch.
+pub const DIRECT: usize = 4;
+
+/// A GPU of which matrix and list of NVLinks cannot both be true.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LinkDispute {
+    /// Its number.
+    pub gpu: u32,
+    /// Most NVLinks to another GPU in the matrix.
+    pub best: usize,
+    /// Active links in the list.
+    pub active: usize,
+}
+
+impl LinkDispute {
+    /// What the matrix shows, as `NV18`.
+    pub fn by_matrix(&self) -> String {
+        match self.best {
+            0 => "no NVLink to another GPU".to_owned(),
+            best => format!("NV{best}"),
+        }
+    }
+
+    /// What the list shows.
+    pub fn by_list(&self) -> String {
+        format!("{} active links", self.active)
+    }
+}
+
+/// The first GPU of which the two outputs cannot both be true.
+pub fn disputed_links(matrix: &Matrix, links: &Nvlinks) -> Option<LinkDispute> {
+    let direct =
+        |best: usize, full: usize| matrix.gpus.len() <= DIRECT && best == full / (DIRECT - 1);
+    matrix.gpus.iter().find_map(|row| {
+        let gpu = links.gpus.iter().find(|gpu| gpu.index == row.index)?;
+        if is_cut(gpu, &links.gpus) {
+            return None;
+        }
+        let counts = row.to_gpus.iter().flatten().map(|path| match path {
+            Path::NvLink(links) => usize::from(*links),
+            _ => 0,
+        });
+        let best = counts.max()?;
+        let product = Gpu::of_links(gpu);
+        let active = gpu.active();
+        // On a board with a switch every active link leads to every peer.
+        let switched = product
+            .links()
+            .filter(|full| !product.is_of_a_mesh() && !direct(best, *full));
+        let is_disputed = best > active || best < active && switched.is_some();
+        is_disputed.then_some(LinkDispute {
+            gpu: gpu.index,
+            best,
+            active,
+        })
+    })
+}
+
+/// The list breaks off within this GPU: others of its product, or the product itself, have more links than it lists.
+pub fn is_cut(gpu: &GpuLinks, all: &[GpuLinks]) -> bool {
+    let is_last = all.last().is_some_and(|last| std::ptr::eq(last, gpu));
+    let listed = gpu.links.len();
+    let more = |other: &GpuLinks| other.product == gpu.product && other.links.len() > listed;
+    let full = Gpu::of_links(gpu).links();
+    let single = all.len() == 1 && full.is_some_and(|links| listed < links);
+    gpu.verdict.is_none() && (listed == 0 || is_last && (single || all.iter().any(more)))
+}
+
 impl Gpu {
+    /// The GPU that a list of NVLinks is of.
+    pub fn of_links(gpu: &GpuLinks) -> Self {
+        Self {
+            name: gpu.product.clone(),
+            bus_id: None,
+        }
+    }
+
     fn has_word(&self, words: &[&str]) -> bool {
         let mut own = self.name.split([' ', '-', '_']);
         own.any(|word| words.contains(&word))
@@ -213,7 +289,7 @@ impl Gpus {
     }
 }
 
-/// Outputs that show different numbers of GPUs. The matrix and the full query tell of all there are; the list of NVLinks of
+/// Outputs that show different numbers of GPUs, or differ in what they say of one. The matrix and the full query tell of all there are; the list of NVLinks of
 /// one GPU may have been asked for that one (`-i`), and one that breaks off says nothing of the rest.
 fn conflicts(
     topology: &Observed<Seen<Matrix>>,
@@ -226,8 +302,26 @@ fn conflicts(
         let attached = query.attached_gpus.map(|n| n as usize);
         (query.ask, attached.unwrap_or(query.gpus.len()))
     }));
+    let mut conflicts = Vec::new();
+    if let (Some(query), Some(links)) = (query.known(), nvlink.known()) {
+        conflicts.extend(other_product(query, links));
+    }
+    if let (Some(matrix), Some(links)) = (topology.known(), nvlink.known())
+        && let Some(dispute) = disputed_links(matrix, links)
+    {
+        conflicts.push(Conflict {
+            one: (
+                matrix.ask,
+                format!("{} of GPU {}", dispute.by_matrix(), dispute.gpu),
+            ),
+            other: (
+                links.ask,
+                format!("{} of GPU {}", dispute.by_list(), dispute.gpu),
+            ),
+        });
+    }
     let Some((first, most)) = counts.first().copied() else {
-        return Vec::new();
+        return conflicts;
     };
     let links = nvlink.known().filter(|links| {
         let n = links.gpus.len();
@@ -236,12 +330,39 @@ fn conflicts(
     counts.extend(links.map(|links| (links.ask, links.gpus.len())));
     let shown = |n: usize| format!("{n} {}", if n == 1 { "GPU" } else { "GPUs" });
     let others = counts.iter().skip(1).filter(|(_, n)| *n != most);
-    others
-        .map(|(ask, n)| Conflict {
-            one: (first, shown(most)),
-            other: (ask, shown(*n)),
-        })
-        .collect()
+    let others = others.map(|(ask, n)| Conflict {
+        one: (first, shown(most)),
+        other: (ask, shown(*n)),
+    });
+    others.chain(conflicts).collect()
+}
+
+/// A product that one of two outputs shows and the other does not, where both show all GPUs or the one shows some of the other's.
+fn other_product(query: &Seen<Query>, links: &Seen<Nvlinks>) -> Option<Conflict> {
+    let queried: Option<BTreeSet<&str>> = query
+        .gpus
+        .iter()
+        .map(|gpu| gpu.product.as_deref())
+        .collect();
+    let queried = queried.filter(|names| !names.is_empty() && !query.is_cut())?;
+    let listed: BTreeSet<&str> = links.gpus.iter().map(|gpu| gpu.product.as_str()).collect();
+    let is_whole = links.gpus.len() == query.gpus.len();
+    let strange = listed.difference(&queried).next();
+    let lost = queried.difference(&listed).next().filter(|_| is_whole);
+    if strange.is_none() && lost.is_none() {
+        return None;
+    }
+    let name = |strange: Option<&&str>, all: &BTreeSet<&str>| {
+        strange
+            .or(all.first())
+            .copied()
+            .unwrap_or_default()
+            .to_owned()
+    };
+    Some(Conflict {
+        one: (query.ask, name(lost, &queried)),
+        other: (links.ask, name(strange, &listed)),
+    })
 }
 
 /// `NVML_ERROR_LIB_RM_VERSION_MISMATCH` in the words of `nvidia-smi`.

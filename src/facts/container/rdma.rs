@@ -409,6 +409,12 @@ fn no_list(hcas: &Seen<Hcas>) -> Option<Skip> {
         );
         return Some(Skip::new(SkipReason::Denied, detail));
     }
+    if let Some(node) = hcas.without_driver.first() {
+        let detail = format!(
+            "the verbs library of this image has no driver for {node}, so {tool} does not say which devices there are"
+        );
+        return Some(Skip::new(SkipReason::NotFound, detail));
+    }
     let said = hcas.complaints.first()?;
     let detail = format!(
         "{tool} lists no device and says `{said}`, which is no statement about other devices"

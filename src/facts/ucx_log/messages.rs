@@ -47,6 +47,15 @@ pub struct ConnectFailure {
     pub reasons: String,
 }
 
+/// Memory that could not be registered.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Registration {
+    /// Kind of memory, `cuda`, where UCP says what follows from the failed call; `None` for the call itself.
+    pub memory: Option<String>,
+    /// The reason: `Cannot allocate memory`.
+    pub why: String,
+}
+
 /// What debug lines say about GPUDirect.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum GpuDirectHint {
@@ -100,6 +109,10 @@ pub(super) fn take(log: &mut UcxLog, message: &str) {
 fn hardware(log: &mut UcxLog, message: &str) {
     if message.contains("Please set max locked memory (ulimit -l)") {
         log.has_memlock_failure = true;
+    } else if let Some(registration) = registration(message) {
+        if log.registrations.len() < ENTRIES {
+            log.registrations.insert(registration);
+        }
     } else if let Some((what, device)) = completion_error(message) {
         if log.completion_errors.len() < ENTRIES {
             log.completion_errors.insert((what, device));
@@ -180,6 +193,36 @@ fn connect_failure(message: &str) -> Option<ConnectFailure> {
     Some(ConnectFailure {
         lacking: excerpt(lacking),
         reasons: excerpt(reasons),
+    })
+}
+
+/// `ibv_reg_mr(address=0x7f0, length=4096, access=0xf) failed: Bad address`, and what UCP makes of it:
+/// `failed to register address 0x7f0 (cuda) length 4096 on md[5]=mlx5_0: Input/output error (md supports: host|cuda)`.
+fn registration(message: &str) -> Option<Registration> {
+    const CALLS: &[&str] = &[
+        "reg_mr",
+        "exp_reg_mr",
+        "reg_mr_iova",
+        "reg_mr_iova2",
+        "reg_dmabuf_mr",
+    ];
+    if let Some((_, rest)) = message.split_once("failed to register address ") {
+        let (_, memory) = rest.split_once(" (")?;
+        let (memory, rest) = memory.split_once(')')?;
+        let (_, why) = rest.split_once(": ")?;
+        let why = why.split(" (").next().unwrap_or_default();
+        return Some(Registration {
+            memory: Some(excerpt(memory)),
+            why: excerpt(why),
+        });
+    }
+    let (_, call) = message.split_once("ibv_")?;
+    let (name, rest) = call.split_once('(')?;
+    let (_, why) = rest.split_once(") failed: ")?;
+    let why = why.split(" : ").next().unwrap_or_default();
+    CALLS.contains(&name).then(|| Registration {
+        memory: None,
+        why: excerpt(why),
     })
 }
 

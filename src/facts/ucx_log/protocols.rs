@@ -2,6 +2,7 @@
 
 use super::super::transcript::excerpt;
 use super::{Lane, Scope, identity, lanes};
+use std::fmt;
 
 /// A row of a table: what an operation uses for blocks of a size.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -117,6 +118,20 @@ pub enum How {
     Rendezvous,
     /// Another word.
     Other,
+}
+
+/// In UCX's own words.
+impl fmt::Display for How {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Short => "short",
+            Self::CopyIn => "copy-in",
+            Self::ZeroCopy => "zero-copy",
+            Self::SoftwareEmulation => "software emulation",
+            Self::Rendezvous => "rendezvous",
+            Self::Other => "other means",
+        })
+    }
 }
 
 impl How {
