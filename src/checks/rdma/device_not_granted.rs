@@ -89,7 +89,8 @@ fn run(container: &Container<'_>) -> Outcome {
         span(&names),
         container.called()
     );
-    let fix = "request the RDMA resource of the node in this worker's container (for example `rdma/ib`)";
+    let fix =
+        "request the RDMA resource of the node in this worker's container (for example `rdma/ib`)";
     let headline = format!(
         "the node has RDMA devices, and {} was given none of them",
         container.called()
