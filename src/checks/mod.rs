@@ -24,6 +24,7 @@ use crate::snapshot::{Folded, Place, Snapshot};
 use crate::source::Spot;
 use crate::target::{Target, TargetKind};
 use declare::{About, Check, Draft, Outcome, Run};
+use scope::EnginesSeen;
 pub use scope::{
     Container, DeploymentScope, WorkerScope, WorkloadScope, container_place, kv_ends, pod_place,
 };
@@ -232,11 +233,13 @@ pub fn run_and_hear(subject: &Subject<'_>, mut each: impl FnMut(&Container<'_>))
         findings.extend(judge_together(subject, whole, workload));
     }
     let before = findings.len();
+    let mut engines = EnginesSeen::default();
     for (at, folded) in snapshots.iter().enumerate() {
         let snapshot = folded.open();
         let container = Container::parse(&snapshot);
         let target = Arc::new(container_target(inventory, folded.place()));
         judge(&target, &container, &mut findings);
+        engines.hear(&container);
         each(&container);
         if at == 0 {
             // Most have as many as the first.
@@ -260,7 +263,10 @@ pub fn run_and_hear(subject: &Subject<'_>, mut each: impl FnMut(&Container<'_>))
                         order,
                         &Arc::new(workload_target(inventory, i)),
                         Some(&workload.source),
-                        run(&WorkloadScope { workload }),
+                        run(&WorkloadScope {
+                            workload,
+                            engines: &engines,
+                        }),
                     );
                 }
             }

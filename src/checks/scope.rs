@@ -24,6 +24,35 @@ pub struct WorkerScope<'a> {
 pub struct WorkloadScope<'a> {
     /// The graph.
     pub workload: &'a Workload,
+    /// Versions of engines that were seen in containers.
+    pub engines: &'a EnginesSeen,
+}
+
+/// Which version of an engine was seen in the containers of a role of a graph.
+#[derive(Debug, Default)]
+pub struct EnginesSeen(BTreeSet<(String, String, &'static str, String)>);
+
+impl EnginesSeen {
+    /// Hears of a container. Of a thousand that run the same, one line is kept.
+    pub(super) fn hear(&mut self, container: &Container<'_>) {
+        let place = container.place;
+        if let (Some(workload), Some(role), Some((engine, version))) = (
+            &place.workload,
+            &place.role,
+            container.facts.software.engine(),
+        ) {
+            self.0
+                .insert((workload.clone(), role.clone(), engine, version.text));
+        }
+    }
+
+    /// The versions of an engine, by its shown name (`vLLM`), in the containers of a role; none where none was seen.
+    pub fn versions(&self, workload: &Workload, role: Role, engine: &str) -> Vec<&str> {
+        let rows = self.0.iter();
+        rows.filter(|row| row.0 == workload.name && row.1 == role.word() && row.2 == engine)
+            .map(|row| row.3.as_str())
+            .collect()
+    }
 }
 
 /// A deployment with its running containers together.
