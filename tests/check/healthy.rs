@@ -1,7 +1,7 @@
 //! Healthy deployments of every fabric: no warning, no fail, nothing left open, nothing remarked.
 
 use crate::on;
-use crate::rack::{Fabric, Rack};
+use crate::rack::{Fabric, Rack, Worker};
 use serde_json::json;
 
 #[tokio::test]
@@ -66,4 +66,57 @@ async fn claims_of_older_servers_are_read() {
     let run = on(&fake, &["g"]).await;
     assert_eq!(run.complaints(), Vec::<String>::new());
     assert_eq!(run.report()["notes"], json!([]));
+}
+
+/// A pod that is over is left behind beside the replicas that took its place: it is named, and nothing rests on it.
+#[tokio::test]
+async fn a_pod_that_is_over_costs_nothing_where_all_replicas_are_ready_without_it() {
+    let deleted = |w: &mut Worker| {
+        w.set("/metadata/deletionTimestamp", json!("2026-01-01T00:00:00Z"));
+    };
+    let evicted = |w: &mut Worker| {
+        w.set("/status", json!({"phase": "Failed", "reason": "Evicted"}));
+    };
+    let cases = [
+        (deleted as fn(&mut Worker), "the pod is being deleted"),
+        (evicted, "the pod has failed: Evicted"),
+    ];
+    for (change, why) in cases {
+        let over = || Rack::new(Fabric::InfiniBand).at("decode-1", change);
+        let one =
+            |graph: &mut serde_json::Value| graph["spec"]["components"][1]["replicas"] = json!(1);
+        let fake = over().written(one).into().start().await;
+        let run = on(&fake, &["g"]).await;
+        assert_eq!(run.code, Some(0), "{why}: {}", run.stdout);
+        assert_eq!(run.complaints(), Vec::<String>::new(), "{why}");
+        let report = run.report();
+        assert_eq!(report["trust"], "unproven", "{why}");
+        assert_eq!(
+            report["notes"].as_array().unwrap().len(),
+            1,
+            "{}",
+            report["notes"]
+        );
+        assert_eq!(report["notes"][0]["object"], "pod llm/g-decode-1");
+        let said = report["notes"][0]["message"].as_str().unwrap();
+        assert_eq!(
+            said,
+            format!(
+                "{why}; it counts as no decode worker: the worker that is written is ready without it"
+            )
+        );
+        assert!(!run.stdout.contains("\"name\": \"g-decode-1\""), "{why}");
+        let path = report["workloads"][0]["workers"].as_array().unwrap();
+        let decode = path.iter().find(|k| k["role"] == "decode").unwrap();
+        assert_eq!(decode["replicas"], 1, "{why}: {decode}");
+        let asked = fake.requests();
+        assert!(!asked.iter().any(|r| r.path.contains("g-decode-1/exec")));
+
+        // Two are written: one is missing.
+        let fake = over().into().start().await;
+        let run = on(&fake, &["g"]).await;
+        assert_eq!(run.code, Some(1), "{why}: {}", run.stdout);
+        let said = run.complaints().join("\n");
+        assert!(said.contains(why), "{said}");
+    }
 }
