@@ -120,3 +120,44 @@ async fn a_pod_that_is_over_costs_nothing_where_all_replicas_are_ready_without_i
         assert!(said.contains(why), "{said}");
     }
 }
+
+/// Workers of one node that share its namespaces move KV over its NVLink: no RDMA is demanded of them.
+#[tokio::test]
+async fn no_rdma_is_demanded_where_all_kv_stays_on_nvlink_of_a_node() {
+    let packed = |w: &mut Worker| {
+        w.set("/spec/nodeName", json!("gpu-0"));
+        w.set("/spec/hostPID", json!(true));
+        w.set("/spec/hostIPC", json!(true));
+        w.limit("rdma/ib", None);
+        w.env("NCCL_IB_HCA", None);
+        w.answer("dev-infiniband", "");
+        w.answer("dev-infiniband-open", "");
+        w.env("UCX_TLS", Some("cuda_ipc,cuda_copy,tcp"));
+    };
+    let demanded = async |rack: Rack| {
+        let fake = rack.into().start().await;
+        on(&fake, &["g"]).await.complaints().join("\n")
+    };
+    let rack = || Rack::new(Fabric::InfiniBand).all(packed);
+    assert_eq!(demanded(rack()).await, "");
+    for (what, change) in [
+        (
+            "another node",
+            (|w| {
+                w.set("/spec/nodeName", json!("gpu-1"));
+            }) as fn(&mut Worker),
+        ),
+        ("its own namespaces", |w| {
+            w.set("/spec/hostIPC", json!(false));
+        }),
+        ("no NVLink", |w| {
+            w.env("UCX_TLS", Some("cuda_copy,tcp"));
+        }),
+        ("RDMA was asked for", |w| {
+            w.limit("rdma/ib", Some("8"));
+        }),
+    ] {
+        let said = demanded(rack().at("decode-1", change)).await;
+        assert!(said.contains("fail RDMA003"), "{what}: {said}");
+    }
+}

@@ -27,6 +27,9 @@ check! {
 }
 
 fn run(container: &Container<'_>) -> Outcome {
+    if container.needs_no_rdma() {
+        return Err(Skip::not_applicable());
+    }
     let rdma = &container.facts.rdma;
     let devices = rdma.devices.get()?;
     if devices.is_empty() {
