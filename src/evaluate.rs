@@ -39,11 +39,14 @@ pub struct Described {
 impl Described {
     /// Reads the texts of a record. `recipe`: the files that say what was meant.
     pub fn read(record: &Deployment, recipe: Option<Inventory>) -> Self {
-        let recipe = recipe.and_then(|r| one(record, r));
         let object = one(record, inventory(record, Origin::Object));
-        let written = recipe.as_ref().or(object.as_ref());
         let mut running = inventory(record, Origin::Pods);
         running.workloads.truncate(1);
+        let here = only(&running).or(object.as_ref().and_then(only));
+        let recipe = recipe
+            .and_then(|r| one(record, r))
+            .filter(|r| !is_of_another(record, r, here));
+        let written = recipe.as_ref().or(object.as_ref());
         let meant = written.and_then(only);
         if let (Some(workload), Some(meant)) = (running.workloads.first_mut(), meant) {
             // The other role may have no pod now.
@@ -193,6 +196,20 @@ fn one(record: &Deployment, mut inventory: Inventory) -> Option<Inventory> {
         inventory.workloads.retain(|w| w.name == record.name);
     }
     (inventory.workloads.len() == 1).then_some(inventory)
+}
+
+/// The recipe has another name than what runs, and not one worker of a name that is here: it says nothing of this deployment.
+fn is_of_another(record: &Deployment, recipe: &Inventory, here: Option<&Workload>) -> bool {
+    let (Some(meant), Some(here)) = (only(recipe), here) else {
+        return false;
+    };
+    let is_here = |meant: &Worker| {
+        let mut workers = here.workers.iter();
+        workers.any(|w| w.name.eq_ignore_ascii_case(&meant.name))
+    };
+    record.is_another_than(&meant.name)
+        && !here.workers.is_empty()
+        && !meant.workers.iter().any(is_here)
 }
 
 /// What is said of a recipe that was read and does not describe this deployment.

@@ -235,6 +235,11 @@ async fn a_recipe_of_something_else_and_a_single_pod_are_refused() {
         (String::new(), "no deployment is in it"),
         ("[]".to_owned(), "no deployment is in it"),
         (graph("x") + &graph("y"), "it describes x, y and not g"),
+        // Nothing of it has the name of anything that runs.
+        (
+            graph("x").replace("name: decode", "name: VllmDecodeWorker"),
+            "it describes x and not g, so g was held against nothing",
+        ),
         (
             (0..1_000).map(|n| graph(&format!("x{n}"))).collect(),
             "it describes x0, x1, x2 and 997 more and not g",
