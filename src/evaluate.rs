@@ -217,9 +217,27 @@ fn elsewhere(record: &Deployment, recipe: &Inventory) -> Option<InputError> {
     if record.manifests.is_empty() || !recipe.errors.is_empty() {
         return None;
     }
-    let names: Vec<&str> = recipe.workloads.iter().map(|w| w.name.as_str()).collect();
     let name = &record.name;
+    let mut names: Vec<&str> = Vec::new();
+    for workload in &recipe.workloads {
+        if !names.contains(&workload.name.as_str()) {
+            names.push(&workload.name);
+        }
+    }
+    let same = || recipe.workloads.iter().filter(|w| w.name == *name);
+    let mut files: Vec<&str> = same().map(|w| w.source.file.path.as_str()).collect();
+    files.dedup();
     let message = match names.as_slice() {
+        _ if files.len() > 1 => format!(
+            "{} files describe {name} ({}), so {name} was held against nothing; give --recipe the one that {name} was made of",
+            files.len(),
+            listed(&files)
+        ),
+        _ if let [file] = files.as_slice() => format!(
+            "{} documents of {file} describe {name}, so {name} was held against nothing; give --recipe a file with the one that \
+             {name} was made of",
+            same().count()
+        ),
         [] => format!(
             "no deployment is in it, so {name} was held against nothing; give --recipe the manifests that {name} was made of"
         ),
