@@ -3,22 +3,23 @@
 
 mod ends;
 
+use crate::ask;
 use crate::baseline::{self, Baseline};
 use crate::budget;
-use crate::checks::words::listed;
+use crate::checks::words::{self, listed};
 use crate::checks::{self, Subject, Whole};
 use crate::environment::{self, Above};
 use crate::facts::container::Facts;
 use crate::facts::pair::PairFacts;
 use crate::hosting;
-use crate::manifest::workload::Workload;
+use crate::manifest::workload::{Worker, Workload};
 use crate::manifest::{self, Inventory, Text, view};
 use crate::report::{
     Evidence, Finding, GapKind, InputError, Note, PODS_LIST, Pairs, Report, TRANSFER, Trust,
 };
 use crate::sanitise;
 use crate::selected::Selection;
-use crate::snapshot::{Bundle, Deployment, Folded, Origin};
+use crate::snapshot::{Bundle, Deployment, Folded, Origin, over};
 use crate::source::{SourceFile, Spot};
 use crate::target::Target;
 pub use ends::end;
@@ -38,11 +39,14 @@ pub struct Described {
 impl Described {
     /// Reads the texts of a record. `recipe`: the files that say what was meant.
     pub fn read(record: &Deployment, recipe: Option<Inventory>) -> Self {
-        let recipe = recipe.and_then(|r| one(record, r));
         let object = one(record, inventory(record, Origin::Object));
-        let written = recipe.as_ref().or(object.as_ref());
         let mut running = inventory(record, Origin::Pods);
         running.workloads.truncate(1);
+        let here = only(&running).or(object.as_ref().and_then(only));
+        let recipe = recipe
+            .and_then(|r| one(record, r))
+            .filter(|r| !is_of_another(record, r, here));
+        let written = recipe.as_ref().or(object.as_ref());
         let meant = written.and_then(only);
         if let (Some(workload), Some(meant)) = (running.workloads.first_mut(), meant) {
             // The other role may have no pod now.
@@ -96,6 +100,79 @@ impl Described {
     }
 }
 
+/// Leaves out pods that are over where all that are written of their component are ready without them, and says so of each.
+fn leave_out(described: &Described, record: &Deployment, snapshots: &mut Vec<Folded>) -> Vec<Note> {
+    let Some(written) = described.written() else {
+        return Vec::new();
+    };
+    let over = |snapshot: &Folded| {
+        let detail = snapshot.near().text(&ask::TARGET).err()?.detail;
+        let why = words::why_not_running(&detail)?;
+        over::is(why).then(|| why.to_owned())
+    };
+    // What took part in a transfer did run.
+    let moved = |pod: &str| {
+        let mut ends = record
+            .transfers
+            .iter()
+            .flat_map(|t| [&t.initiator, &t.target]);
+        ends.any(|end| end.split('/').any(|part| part == pod))
+    };
+    let meant = |snapshot: &Folded| {
+        let place = snapshot.place();
+        let pod = Facts::pod(snapshot.near());
+        let component = pod.known().and_then(|pod| pod.component.as_deref());
+        let named = |w: &&Worker| component.is_some_and(|name| w.name.eq_ignore_ascii_case(name));
+        let of_role = |w: &&Worker| Some(w.role.word()) == place.role.as_deref();
+        let workers = || written.workers.iter();
+        let alone = || {
+            let mut all = workers().filter(of_role);
+            all.next().filter(|_| all.next().is_none())
+        };
+        workers().find(named).or_else(alone)
+    };
+    let mut ready: BTreeMap<&str, u64> = BTreeMap::new();
+    for snapshot in snapshots.iter() {
+        let pod = Facts::pod(snapshot.near());
+        if let Some(worker) = meant(snapshot)
+            && pod.known().is_some_and(|pod| pod.ready == Some(true))
+            && over(snapshot).is_none()
+        {
+            *ready.entry(&worker.name).or_default() += 1;
+        }
+    }
+    let mut notes = Vec::new();
+    snapshots.retain(|snapshot| {
+        let place = snapshot.place();
+        let (Some(why), Some(worker)) = (over(snapshot), meant(snapshot)) else {
+            return true;
+        };
+        let wanted = worker.replicas.saturating_mul(worker.nodes.max(1));
+        let there = ready.get(worker.name.as_str()).copied().unwrap_or_default();
+        if there == 0 || there < wanted || moved(&place.pod) {
+            return true;
+        }
+        let are = match there {
+            1 => "the worker that is written is ready without it".to_owned(),
+            n => format!("{n} workers are ready without it, and {wanted} are written"),
+        };
+        let object = match &place.namespace {
+            Some(namespace) => format!("pod {namespace}/{}", place.pod),
+            None => format!("pod {}", place.pod),
+        };
+        let message = format!(
+            "{why}; it counts as no {} worker: {are}",
+            worker.role.word()
+        );
+        notes.push(Note {
+            object: sanitise::line(&object, 600),
+            message: sanitise::line(&message, 1_000),
+        });
+        false
+    });
+    notes
+}
+
 fn inventory(record: &Deployment, origin: Origin) -> Inventory {
     let texts: Vec<Text> = record
         .manifests
@@ -121,14 +198,46 @@ fn one(record: &Deployment, mut inventory: Inventory) -> Option<Inventory> {
     (inventory.workloads.len() == 1).then_some(inventory)
 }
 
+/// The recipe has another name than what runs, and not one worker of a name that is here: it says nothing of this deployment.
+fn is_of_another(record: &Deployment, recipe: &Inventory, here: Option<&Workload>) -> bool {
+    let (Some(meant), Some(here)) = (only(recipe), here) else {
+        return false;
+    };
+    let is_here = |meant: &Worker| {
+        let mut workers = here.workers.iter();
+        workers.any(|w| w.name.eq_ignore_ascii_case(&meant.name))
+    };
+    record.is_another_than(&meant.name)
+        && !here.workers.is_empty()
+        && !meant.workers.iter().any(is_here)
+}
+
 /// What is said of a recipe that was read and does not describe this deployment.
 fn elsewhere(record: &Deployment, recipe: &Inventory) -> Option<InputError> {
     if record.manifests.is_empty() || !recipe.errors.is_empty() {
         return None;
     }
-    let names: Vec<&str> = recipe.workloads.iter().map(|w| w.name.as_str()).collect();
     let name = &record.name;
+    let mut names: Vec<&str> = Vec::new();
+    for workload in &recipe.workloads {
+        if !names.contains(&workload.name.as_str()) {
+            names.push(&workload.name);
+        }
+    }
+    let same = || recipe.workloads.iter().filter(|w| w.name == *name);
+    let mut files: Vec<&str> = same().map(|w| w.source.file.path.as_str()).collect();
+    files.dedup();
     let message = match names.as_slice() {
+        _ if files.len() > 1 => format!(
+            "{} files describe {name} ({}), so {name} was held against nothing; give --recipe the one that {name} was made of",
+            files.len(),
+            listed(&files)
+        ),
+        _ if let [file] = files.as_slice() => format!(
+            "{} documents of {file} describe {name}, so {name} was held against nothing; give --recipe a file with the one that \
+             {name} was made of",
+            same().count()
+        ),
         [] => format!(
             "no deployment is in it, so {name} was held against nothing; give --recipe the manifests that {name} was made of"
         ),
@@ -292,6 +401,8 @@ pub fn evaluate(command: &'static str, mut bundle: Bundle, beside: Beside) -> Re
         .and_then(|recipe| renamed(&record, recipe));
     bundle.notes.extend(renamed);
     described.assign(&mut bundle.snapshots);
+    let left = leave_out(&described, &record, &mut bundle.snapshots);
+    bundle.notes.extend(left);
     ends::doubt(&mut record, &bundle.snapshots);
     let made = record.transfers.as_slice();
     if budget.is_some() && described.workload().is_some_and(|w| !w.disaggregated) {

@@ -12,6 +12,24 @@ pub use folded::Folded;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// Why a pod does not run that will not run again, as `check` and `node` say it: a pod that is over may be left behind beside
+/// those that took its place.
+pub mod over {
+    /// It has a deletionTimestamp.
+    pub const DELETED: &str = "the pod is being deleted";
+    /// Phase Succeeded.
+    pub const COMPLETED: &str = "the pod has completed";
+    /// Phase Failed; a reason such as `Evicted` may follow.
+    pub const FAILED: &str = "the pod has failed";
+
+    /// These words say that the pod is over.
+    pub fn is(why: &str) -> bool {
+        [DELETED, COMPLETED, FAILED]
+            .iter()
+            .any(|over| why.starts_with(over))
+    }
+}
+
 /// Where a snapshot was taken.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -17,6 +17,7 @@ pub(crate) mod testing;
 pub(crate) mod words;
 
 use crate::facts::pair::PairFacts;
+use crate::judge::context::Tri;
 use crate::manifest::Inventory;
 use crate::manifest::workload::Workload;
 use crate::observed::Skip;
@@ -25,6 +26,7 @@ use crate::snapshot::{Folded, Place, Snapshot};
 use crate::source::Spot;
 use crate::target::{Target, TargetKind};
 use declare::{About, Check, Draft, Outcome, Run};
+use scope::EnginesSeen;
 pub use scope::{
     Container, DeploymentScope, WorkerScope, WorkloadScope, container_place, kv_ends, pod_place,
 };
@@ -228,16 +230,24 @@ pub fn run_and_hear(subject: &Subject<'_>, mut each: impl FnMut(&Container<'_>))
         deployment,
     } = subject;
     let mut findings = Vec::new();
+    let mut on_one_node = false;
     let input = Arc::new(Target::input(inventory.inputs.join(" ")));
     if let (Some(whole), Some(workload)) = (deployment, inventory.workloads.first()) {
-        findings.extend(judge_together(subject, whole, workload));
+        let (found, stays) = judge_together(subject, whole, workload);
+        findings.extend(found);
+        on_one_node = stays;
     }
     let before = findings.len();
+    let mut engines = EnginesSeen::default();
     for (at, folded) in snapshots.iter().enumerate() {
         let snapshot = folded.open();
-        let container = Container::parse(&snapshot);
+        let mut container = Container::parse(&snapshot);
+        if on_one_node && container.moves_kv() {
+            container.context.internode = Tri::No;
+        }
         let target = Arc::new(container_target(inventory, folded.place()));
         judge(&target, &container, &mut findings);
+        engines.hear(&container);
         each(&container);
         if at == 0 {
             // Most have as many as the first.
@@ -261,7 +271,10 @@ pub fn run_and_hear(subject: &Subject<'_>, mut each: impl FnMut(&Container<'_>))
                         order,
                         &Arc::new(workload_target(inventory, i)),
                         Some(&workload.source),
-                        run(&WorkloadScope { workload }),
+                        run(&WorkloadScope {
+                            workload,
+                            engines: &engines,
+                        }),
                     );
                 }
             }
@@ -276,7 +289,11 @@ pub fn run_and_hear(subject: &Subject<'_>, mut each: impl FnMut(&Container<'_>))
                             order,
                             &target,
                             Some(&worker.spot),
-                            run(&WorkerScope { worker, workload }),
+                            run(&WorkerScope {
+                                worker,
+                                workload,
+                                on_one_node,
+                            }),
                         );
                     }
                 }
@@ -304,8 +321,13 @@ pub fn run_and_hear(subject: &Subject<'_>, mut each: impl FnMut(&Container<'_>))
 }
 
 /// Runs the checks that look at all containers together. What they need of each is let go at their end, and read again when
-/// the container itself is judged: of a thousand, it and all that is found are not held side by side.
-fn judge_together(subject: &Subject<'_>, whole: &Whole<'_>, workload: &Workload) -> Vec<Finding> {
+/// the container itself is judged: of a thousand, it and all that is found are not held side by side. Says, too, whether their KV
+/// stays within a node.
+fn judge_together(
+    subject: &Subject<'_>,
+    whole: &Whole<'_>,
+    workload: &Workload,
+) -> (Vec<Finding>, bool) {
     let snapshots = subject.snapshots.iter();
     let containers: Vec<Container<'_>> = snapshots
         .map(|folded| Container::parse(&folded.open()).beside_others(folded))
@@ -324,7 +346,7 @@ fn judge_together(subject: &Subject<'_>, whole: &Whole<'_>, workload: &Workload)
             findings.extend(finished(check, order, &target, None, run(&scope)));
         }
     }
-    findings
+    (findings, scope.stays_on_node())
 }
 
 /// The pods that hand KV on and those that take it: each of the one and each of the other are a pair in question.

@@ -1,11 +1,13 @@
 //! What a check sees: the facts of its scope, and the questions many checks ask of them.
 
-use super::compare::component;
+use super::compare::{allows_nvlink, component};
 use super::declare::{Check, Draft, Outcome, Subsystem};
 use crate::checks::live;
 use crate::facts::container::Facts;
+use crate::facts::container::pod::Pod;
 use crate::facts::container::process::Whose;
 use crate::judge::context::{Accelerator, Backend, Context, Gpus, Tri};
+use crate::manifest::is_rdma;
 use crate::manifest::workload::{Engine, EnvValue, Role, UNRECOGNISED, Worker, Workload};
 use crate::observed::{Observed, Skip};
 use crate::report::{KvBudget, SkipReason, Status};
@@ -18,12 +20,43 @@ pub struct WorkerScope<'a> {
     pub worker: &'a Worker,
     /// Its graph.
     pub workload: &'a Workload,
+    /// The KV of its running pods stays within a node ([`DeploymentScope::stays_on_node`]).
+    pub on_one_node: bool,
 }
 
 /// One graph of a manifest.
 pub struct WorkloadScope<'a> {
     /// The graph.
     pub workload: &'a Workload,
+    /// Versions of engines that were seen in containers.
+    pub engines: &'a EnginesSeen,
+}
+
+/// Which version of an engine was seen in the containers of a role of a graph.
+#[derive(Debug, Default)]
+pub struct EnginesSeen(BTreeSet<(String, String, &'static str, String)>);
+
+impl EnginesSeen {
+    /// Hears of a container. Of a thousand that run the same, one line is kept.
+    pub(super) fn hear(&mut self, container: &Container<'_>) {
+        let place = container.place;
+        if let (Some(workload), Some(role), Some((engine, version))) = (
+            &place.workload,
+            &place.role,
+            container.facts.software.engine(),
+        ) {
+            self.0
+                .insert((workload.clone(), role.clone(), engine, version.text));
+        }
+    }
+
+    /// The versions of an engine, by its shown name (`vLLM`), in the containers of a role; none where none was seen.
+    pub fn versions(&self, workload: &Workload, role: Role, engine: &str) -> Vec<&str> {
+        let rows = self.0.iter();
+        rows.filter(|row| row.0 == workload.name && row.1 == role.word() && row.2 == engine)
+            .map(|row| row.3.as_str())
+            .collect()
+    }
 }
 
 /// A deployment with its running containers together.
@@ -62,6 +95,25 @@ impl<'a> DeploymentScope<'a> {
         let (from, to) = kv_ends(roles);
         let side = |side: Vec<usize>| side.into_iter().map(|at| self.containers[at]).collect();
         (side(from), side(to))
+    }
+
+    /// All KV stays within one node: every worker that hands it on and every one that takes it runs there, shares the node's PID
+    /// and IPC namespaces, which handles of CUDA IPC need, and lets UCX use NVLink. Where this was not seen KV is taken to cross
+    /// nodes.
+    pub fn stays_on_node(&self) -> bool {
+        let (from, to) = self.ends();
+        let all = || from.iter().chain(&to).copied();
+        let node = from.first().and_then(|c| c.place.node.as_ref());
+        let joined = |c: &Container<'_>| {
+            let pod = c.facts.pod.known();
+            c.place.node.as_ref() == node
+                && pod.is_some_and(|pod| pod.host_pid && pod.host_ipc)
+                && c.context.accelerator == Accelerator::Nvidia
+                && c.context.efa != Tri::Yes
+                && matches!(c.context.backend, Backend::Ucx | Backend::Unknown)
+                && allows_nvlink(c) == Ok(true)
+        };
+        self.workload.disaggregated && node.is_some() && !to.is_empty() && all().all(joined)
     }
 
     /// Lines to paste into the container of a worker that runs, headed by where that is written.
@@ -162,6 +214,14 @@ impl<'a> Container<'a> {
             None => self.is_pasted(),
             Some(role) => matches!(role, "prefill" | "decode" | "encode" | "pd" | "kv_both"),
         }
+    }
+
+    /// Its KV stays on NVLink of its node, and nothing of RDMA was asked for: none is demanded.
+    pub fn needs_no_rdma(&self) -> bool {
+        let asks = |pod: &Pod| !pod.claims.is_empty() || pod.limits.keys().any(|l| is_rdma(l));
+        self.moves_kv()
+            && self.context.internode == Tri::No
+            && self.facts.pod.known().is_some_and(|pod| !asks(pod))
     }
 
     /// The facts come from outputs that a person pasted: what they do not hold is not known.
@@ -354,6 +414,10 @@ impl WorkerScope<'_> {
                 Tri::Yes
             } else {
                 Tri::Unknown
+            },
+            internode: match self.on_one_node {
+                true => Tri::No,
+                false => Tri::Unknown,
             },
             ranks_internode: Tri::from(w.nodes > 1),
             gpus: w.gpus.map(|n| Gpus {

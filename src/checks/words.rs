@@ -80,6 +80,13 @@ pub(crate) fn trouble(detail: &str) -> (String, Option<&str>) {
     }
 }
 
+/// Why a container does not run, of the sentence that says so: `cannot exec in pod l/d-0: it does not run (the pod is being
+/// deleted); wait until it is gone`.
+pub(crate) fn why_not_running(detail: &str) -> Option<&str> {
+    let (_, rest) = detail.split_once("it does not run (")?;
+    Some(rest.rsplit_once(");")?.0)
+}
+
 /// The first clause of a sentence, of at most 120 characters. What stands in brackets or quotes does not end it.
 pub(crate) fn first_clause(detail: &str) -> String {
     let mut open = 0usize;

@@ -482,15 +482,28 @@ impl Written {
         }
     }
 
-    /// `multinode` of a component.
-    fn multinode(&self, component: &str) -> Option<&Value> {
+    /// A component as it is written.
+    fn component(&self, component: &str) -> Option<&Value> {
         let spec = &self.object["spec"];
         let of_list = || {
             let components = spec["components"].as_array()?;
             components.iter().find(|c| c["name"] == component)
         };
-        let entry = spec["services"].get(component).or_else(of_list)?;
-        entry.get("multinode")
+        spec["services"].get(component).or_else(of_list)
+    }
+
+    /// `multinode` of a component.
+    fn multinode(&self, component: &str) -> Option<&Value> {
+        self.component(component)?.get("multinode")
+    }
+
+    /// How many pods a component is written to have; None where it is not written.
+    fn pods(&self, component: &str) -> Option<usize> {
+        let entry = self.component(component)?;
+        let number = |value: &Value| value.as_u64().map_or(1, |n| n.max(1));
+        let replicas = entry["replicas"].as_u64().unwrap_or(1);
+        let pods = replicas.saturating_mul(number(&entry["multinode"]["nodeCount"]));
+        usize::try_from(pods).ok()
     }
 }
 
@@ -685,7 +698,7 @@ impl Deployment {
                         "was replaced during the run (now on node {}); run it again",
                         now.node.as_deref().unwrap_or("(none)")
                     ),
-                    Some(now) if now.deleting => {
+                    Some(now) if now.deleting && !before.deleting => {
                         "is being deleted; run it again when its successor is there".to_owned()
                     }
                     Some(now) if restarts(now) > restarts(before) => {
@@ -717,11 +730,8 @@ impl Deployment {
         if self.pods.is_empty() {
             return None;
         }
-        let mut groups: BTreeMap<&str, Vec<&Templated>> = BTreeMap::new();
-        for pod in &self.pods {
-            groups.entry(Self::group(&pod.pod)).or_default().push(pod);
-        }
-        let groups: Vec<Value> = groups
+        let groups: Vec<Value> = self
+            .groups()
             .into_iter()
             .map(|(name, pods)| self.group_of(name, &pods))
             .collect();
@@ -735,6 +745,22 @@ impl Deployment {
             "metadata": {"name": self.name, "namespace": self.namespace},
             "groups": groups,
         })))
+    }
+
+    /// The pods by group. One that is over counts no more where all that are written are ready without it.
+    fn groups(&self) -> BTreeMap<&str, Vec<&Templated>> {
+        let mut groups: BTreeMap<&str, Vec<&Templated>> = BTreeMap::new();
+        for pod in &self.pods {
+            groups.entry(Self::group(&pod.pod)).or_default().push(pod);
+        }
+        for (name, pods) in &mut groups {
+            let ready = pods.iter().filter(|pod| pod.pod.is_ready()).count();
+            let written = self.written.as_ref().and_then(|w| w.pods(name));
+            if ready > 0 && written.is_some_and(|written| ready >= written) {
+                pods.retain(|pod| !pod.pod.is_over());
+            }
+        }
+        groups
     }
 
     fn group_of(&self, name: &str, pods: &[&Templated]) -> Value {
@@ -764,16 +790,9 @@ impl Deployment {
 
     /// Components whose pods do not all have the same template: a rollout is under way, or one was edited by hand.
     pub fn mixed(&self) -> Vec<&str> {
-        let mut templates: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-        for pod in &self.pods {
-            templates
-                .entry(Self::group(&pod.pod))
-                .or_default()
-                .push(&pod.template);
-        }
-        templates
+        self.groups()
             .into_iter()
-            .filter(|(_, all)| all.iter().any(|t| *t != all[0]))
+            .filter(|(_, all)| all.iter().any(|pod| pod.template != all[0].template))
             .map(|(name, _)| name)
             .collect()
     }

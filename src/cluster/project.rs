@@ -3,6 +3,7 @@
 
 use super::call::said;
 use crate::manifest::workload::Role;
+use crate::snapshot::over;
 use k8s_openapi::api::core::v1 as api;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use std::collections::BTreeMap;
@@ -263,6 +264,17 @@ impl Pod {
         Some(self.role().is_some() || kind.eq_ignore_ascii_case("worker"))
     }
 
+    /// It has failed, has completed or is being deleted: it will not run again.
+    pub fn is_over(&self) -> bool {
+        self.deleting || matches!(self.phase, Phase::Failed | Phase::Succeeded)
+    }
+
+    /// Its containers that count pass their readiness probes, and it is not over.
+    pub fn is_ready(&self) -> bool {
+        let found = self.container(None);
+        !self.is_over() && found.is_ok_and(|container| container.ready)
+    }
+
     /// Why nothing can run in this container now; None when it runs.
     pub fn why_not_running(&self, container: &str) -> Option<String> {
         let tail = |words: &str| match &self.reason {
@@ -270,10 +282,10 @@ impl Pod {
             None => words.to_owned(),
         };
         match (self.phase, &self.node) {
-            _ if self.deleting => return Some("the pod is being deleted".to_owned()),
+            _ if self.deleting => return Some(over::DELETED.to_owned()),
             (Phase::Pending, None) => return Some(tail("the pod is not scheduled to a node")),
-            (Phase::Succeeded, _) => return Some("the pod has completed".to_owned()),
-            (Phase::Failed, _) => return Some(tail("the pod has failed")),
+            (Phase::Succeeded, _) => return Some(over::COMPLETED.to_owned()),
+            (Phase::Failed, _) => return Some(tail(over::FAILED)),
             (Phase::Pending | Phase::Running | Phase::Unknown, _) => {}
         }
         let found = self.containers.iter().find(|c| c.name == container);

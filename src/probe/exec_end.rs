@@ -4,6 +4,7 @@
 use crate::cluster::call::{Cause, said, seconds};
 use crate::observed::Skip;
 use crate::report::SkipReason;
+use crate::snapshot::over;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
 use std::fmt;
 use std::time::Duration;
@@ -114,7 +115,14 @@ impl fmt::Display for End {
             Self::PodNotFound => {
                 f.write_str("there is no such pod; check the name and the namespace (-n)")
             }
-            Self::NotRunning { why } => write!(f, "it does not run ({why}); wait until it does"),
+            Self::NotRunning { why } => {
+                let remedy = match () {
+                    () if why.starts_with(over::DELETED) => "wait until it is gone",
+                    () if over::is(why) => "delete it, as it will not start again",
+                    () => "wait until it does",
+                };
+                write!(f, "it does not run ({why}); {remedy}")
+            }
             Self::WrongContainer { choices } if choices.is_empty() => {
                 f.write_str("the pod has no such container; check -c")
             }

@@ -236,6 +236,15 @@ async fn a_recipe_of_something_else_and_a_single_pod_are_refused() {
         ("[]".to_owned(), "no deployment is in it"),
         (graph("x") + &graph("y"), "it describes x, y and not g"),
         (
+            graph("g") + &graph("x") + &graph("g"),
+            "recipe.yaml describe g, so g was held against nothing",
+        ),
+        // Nothing of it has the name of anything that runs.
+        (
+            graph("x").replace("name: decode", "name: VllmDecodeWorker"),
+            "it describes x and not g, so g was held against nothing",
+        ),
+        (
             (0..1_000).map(|n| graph(&format!("x{n}"))).collect(),
             "it describes x0, x1, x2 and 997 more and not g",
         ),
@@ -245,6 +254,20 @@ async fn a_recipe_of_something_else_and_a_single_pod_are_refused() {
         assert_eq!(run.code, Some(4), "{text}: {}", run.stdout);
         assert!(run.errors().contains(words), "{text}: {}", run.errors());
     }
+    // Of two files of its name one is to be given.
+    for file in ["one.yaml", "two.yaml"] {
+        std::fs::write(dir.path().join(file), graph("g")).unwrap();
+    }
+    std::fs::write(&recipe, graph("x")).unwrap();
+    let run = on(&fake, &["--recipe", dir.path().to_str().unwrap()]).await;
+    assert_eq!(run.code, Some(4), "{}", run.stdout);
+    let path = |file: &str| dir.path().join(file).display().to_string();
+    let words = format!(
+        "2 files describe g ({}, {}), so g was held against nothing; give --recipe the one",
+        path("one.yaml"),
+        path("two.yaml")
+    );
+    assert!(run.errors().contains(&words), "{}", run.errors());
     // A single one of another name may be meant, and is not passed over in silence.
     std::fs::write(&recipe, graph("x")).unwrap();
     let run = on(&fake, &["--recipe", recipe.to_str().unwrap()]).await;

@@ -1,7 +1,7 @@
 //! Healthy deployments of every fabric: no warning, no fail, nothing left open, nothing remarked.
 
 use crate::on;
-use crate::rack::{Fabric, Rack};
+use crate::rack::{Fabric, Rack, Worker};
 use serde_json::json;
 
 #[tokio::test]
@@ -66,4 +66,98 @@ async fn claims_of_older_servers_are_read() {
     let run = on(&fake, &["g"]).await;
     assert_eq!(run.complaints(), Vec::<String>::new());
     assert_eq!(run.report()["notes"], json!([]));
+}
+
+/// A pod that is over is left behind beside the replicas that took its place: it is named, and nothing rests on it.
+#[tokio::test]
+async fn a_pod_that_is_over_costs_nothing_where_all_replicas_are_ready_without_it() {
+    let deleted = |w: &mut Worker| {
+        w.set("/metadata/deletionTimestamp", json!("2026-01-01T00:00:00Z"));
+    };
+    let evicted = |w: &mut Worker| {
+        w.set("/status", json!({"phase": "Failed", "reason": "Evicted"}));
+    };
+    let cases = [
+        (deleted as fn(&mut Worker), "the pod is being deleted"),
+        (evicted, "the pod has failed: Evicted"),
+    ];
+    for (change, why) in cases {
+        let over = || Rack::new(Fabric::InfiniBand).at("decode-1", change);
+        let one =
+            |graph: &mut serde_json::Value| graph["spec"]["components"][1]["replicas"] = json!(1);
+        let fake = over().written(one).into().start().await;
+        let run = on(&fake, &["g"]).await;
+        assert_eq!(run.code, Some(0), "{why}: {}", run.stdout);
+        assert_eq!(run.complaints(), Vec::<String>::new(), "{why}");
+        let report = run.report();
+        assert_eq!(report["trust"], "unproven", "{why}");
+        assert_eq!(
+            report["notes"].as_array().unwrap().len(),
+            1,
+            "{}",
+            report["notes"]
+        );
+        assert_eq!(report["notes"][0]["object"], "pod llm/g-decode-1");
+        let said = report["notes"][0]["message"].as_str().unwrap();
+        assert_eq!(
+            said,
+            format!(
+                "{why}; it counts as no decode worker: the worker that is written is ready without it"
+            )
+        );
+        assert!(!run.stdout.contains("\"name\": \"g-decode-1\""), "{why}");
+        let path = report["workloads"][0]["workers"].as_array().unwrap();
+        let decode = path.iter().find(|k| k["role"] == "decode").unwrap();
+        assert_eq!(decode["replicas"], 1, "{why}: {decode}");
+        let asked = fake.requests();
+        assert!(!asked.iter().any(|r| r.path.contains("g-decode-1/exec")));
+
+        // Two are written: one is missing.
+        let fake = over().into().start().await;
+        let run = on(&fake, &["g"]).await;
+        assert_eq!(run.code, Some(1), "{why}: {}", run.stdout);
+        let said = run.complaints().join("\n");
+        assert!(said.contains(why), "{said}");
+    }
+}
+
+/// Workers of one node that share its namespaces move KV over its NVLink: no RDMA is demanded of them.
+#[tokio::test]
+async fn no_rdma_is_demanded_where_all_kv_stays_on_nvlink_of_a_node() {
+    let packed = |w: &mut Worker| {
+        w.set("/spec/nodeName", json!("gpu-0"));
+        w.set("/spec/hostPID", json!(true));
+        w.set("/spec/hostIPC", json!(true));
+        w.limit("rdma/ib", None);
+        w.env("NCCL_IB_HCA", None);
+        w.answer("dev-infiniband", "");
+        w.answer("dev-infiniband-open", "");
+        w.env("UCX_TLS", Some("cuda_ipc,cuda_copy,tcp"));
+    };
+    let demanded = async |rack: Rack| {
+        let fake = rack.into().start().await;
+        on(&fake, &["g"]).await.complaints().join("\n")
+    };
+    let rack = || Rack::new(Fabric::InfiniBand).all(packed);
+    assert_eq!(demanded(rack()).await, "");
+    for (what, change) in [
+        (
+            "another node",
+            (|w| {
+                w.set("/spec/nodeName", json!("gpu-1"));
+            }) as fn(&mut Worker),
+        ),
+        ("its own namespaces", |w| {
+            w.set("/spec/hostIPC", json!(false));
+        }),
+        ("no NVLink", |w| {
+            w.env("UCX_TLS", Some("cuda_copy,tcp"));
+        }),
+        ("RDMA was asked for", |w| {
+            w.limit("rdma/ib", Some("8"));
+        }),
+    ] {
+        let said = demanded(rack().at("decode-1", change)).await;
+        assert!(said.contains("fail RDMA003"), "{what}: {said}");
+    }
 }

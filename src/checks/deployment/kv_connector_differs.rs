@@ -46,7 +46,14 @@ fn pair(scope: &WorkloadScope<'_>, left: &Worker, right: &Worker) -> Outcome {
         return Err(Skip::not_applicable());
     }
     let workload = scope.workload;
-    let backend = |worker| WorkerScope { worker, workload }.backend();
+    let backend = |worker| {
+        WorkerScope {
+            worker,
+            workload,
+            on_one_node: false,
+        }
+        .backend()
+    };
     let (a, b) = (backend(left), backend(right));
     let (a, b) = (*a.get()?, *b.get()?);
     let differs = |what: &str, x: &str, y: &str| {

@@ -1,6 +1,7 @@
 use crate::check;
 use crate::checks::WorkloadScope;
 use crate::checks::declare::{Draft, Outcome};
+use crate::facts::container::software::numbers;
 use crate::manifest::workload::{Engine, Role, Worker};
 use crate::observed::Skip;
 use crate::report::{SkipReason, Status};
@@ -12,14 +13,20 @@ check! {
     /// of their own.
     ///
     /// ## Why it matters
-    /// vLLM refuses a prefill worker that is split finer than its decode worker, and a KV cache of another type does not pass
-    /// the handshake: decode computes everything again, or stops.
+    /// Before 0.14 vLLM refuses a prefill worker that is split finer than its decode worker, and a KV cache of another type does
+    /// not pass the handshake: decode computes everything again, or stops.
     ///
     /// ## Fix
-    /// Make the tensor-parallel size of prefill at most that of decode (vLLM), and state the same `--kv-cache-dtype`.
+    /// Run vLLM 0.14 or later, or make the tensor-parallel size of prefill at most that of decode; state the same
+    /// `--kv-cache-dtype`.
+    ///
+    /// ## False alarms
+    /// Which vLLM runs is seen in the containers alone: of manifests that split prefill finer it is said that the version decides.
+    /// Not looked at is how many KV heads the model has; where prefill has more ranks than those, vLLM 0.14 refuses, too.
     ///
     /// ## Sources
-    /// vllm-project/vllm#43523 (refused in that version), #50765, #29503.
+    /// vllm-project/vllm#27274 (supported from 0.14.0 on; v0.13.0 `kv_connector/utils.py` asserts that the size of decode is a
+    /// multiple), #43523 (refused in an earlier version), #50765, #29503.
     "DEP005" "kv-layout-differs" on Workload {
         subsystem: Deployment, kv_path: Supporting, worst: Fail, causes: &[], since: "0.3.0",
     }
@@ -31,10 +38,13 @@ fn run(scope: &WorkloadScope<'_>) -> Outcome {
         if left.role == Role::Encode {
             return Err(Skip::not_applicable());
         }
-        let drafts: Vec<Draft> = [tensor_parallel(left, right)?, cache_type(left, right)]
-            .into_iter()
-            .flatten()
-            .collect();
+        let drafts: Vec<Draft> = [
+            tensor_parallel(scope, left, right)?,
+            cache_type(left, right),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
         match drafts.is_empty() {
             true => Err(Skip::not_applicable()),
             false => Ok(drafts),
@@ -42,7 +52,55 @@ fn run(scope: &WorkloadScope<'_>) -> Outcome {
     })
 }
 
-fn tensor_parallel(left: &Worker, right: &Worker) -> Result<Option<Draft>, Skip> {
+/// The first vLLM whose decode worker reads from a prefill worker that is split finer, by its first two numbers.
+/// <https://github.com/vllm-project/vllm/pull/27274>
+const READS_FINER: (u32, u32) = (0, 14);
+
+/// What the versions of vLLM that run say about a prefill worker that is split finer.
+enum Finer {
+    /// This one refuses it.
+    Refused(String),
+    /// All of them, this one the first, read from it.
+    Read(String),
+    /// The version of this role was not seen, or tells nothing.
+    Unknown(Role),
+}
+
+impl Finer {
+    fn of(scope: &WorkloadScope<'_>, left: &Worker, right: &Worker) -> Self {
+        let mut read = None;
+        let mut unknown = None;
+        for role in [left.role, right.role] {
+            let seen = scope.engines.versions(scope.workload, role, "vLLM");
+            if seen.is_empty() {
+                unknown = unknown.or(Some(role));
+            }
+            for version in seen {
+                match numbers(version) {
+                    // A build of a checkout without tags calls itself 0.1.dev1; one on the way to 0.14 may lack it yet.
+                    Some((0, 1) | READS_FINER) if version.contains("dev") => {
+                        unknown = unknown.or(Some(role));
+                    }
+                    Some(numbers) if numbers < READS_FINER => {
+                        return Self::Refused(version.to_owned());
+                    }
+                    Some(_) => read = read.or(Some(version.to_owned())),
+                    None => unknown = unknown.or(Some(role)),
+                }
+            }
+        }
+        match (unknown, read) {
+            (None, Some(version)) => Self::Read(version),
+            (unknown, _) => Self::Unknown(unknown.unwrap_or(right.role)),
+        }
+    }
+}
+
+fn tensor_parallel(
+    scope: &WorkloadScope<'_>,
+    left: &Worker,
+    right: &Worker,
+) -> Result<Option<Draft>, Skip> {
     let size = |worker: &Worker| match worker.flags.get("tensor-parallel-size") {
         None => Ok(None),
         Some(text) => text.parse::<u32>().map(Some).map_err(|_| {
@@ -57,23 +115,36 @@ fn tensor_parallel(left: &Worker, right: &Worker) -> Result<Option<Draft>, Skip>
         return Ok(None);
     };
     let vllm = left.engine == Some(Engine::Vllm) && right.engine == Some(Engine::Vllm);
+    let (prefill, decode) = (left.called(), right.called());
     Ok(Some(if from > to && vllm {
-        let detail = format!(
-            "--tensor-parallel-size is {from} on {} and {to} on {}: vLLM refuses a prefill worker that is split finer than decode",
-            left.called(),
-            right.called()
-        );
-        Draft::fail(detail)
+        let sizes = format!("--tensor-parallel-size is {from} on {prefill} and {to} on {decode}");
+        match Finer::of(scope, left, right) {
+            Finer::Refused(version) => Draft::fail(format!(
+                "{sizes}: vLLM {version} refuses a prefill worker that is split finer than decode (0.14 and later read from it)"
+            ))
             .headline("prefill has a larger tensor-parallel size than decode")
             .with([left.spot.evidence(), right.spot.evidence()])
-            .fix("make the tensor-parallel size of prefill at most that of decode")
+            .fix(
+                "run vLLM 0.14 or later, or make the tensor-parallel size of prefill at most that of decode",
+            ),
+            Finer::Read(version) => Draft::ok(format!(
+                "{sizes}; vLLM {version} lets decode read from several ranks of prefill, so watch for its handshake"
+            )),
+            Finer::Unknown(role) => Draft::skipped(Skip::new(
+                SkipReason::NotFound,
+                format!(
+                    "{sizes}: vLLM reads from a prefill worker that is split finer than decode from 0.14 on and refuses it before; \
+                     which version {} runs was not seen",
+                    role.word()
+                ),
+            )),
+        }
     } else if from == to {
         Draft::ok(format!("both roles use tensor-parallel size {from}"))
     } else {
         Draft::ok(format!(
-            "the tensor-parallel size is {from} on {} and {to} on {}; the engine has to rearrange KV, so watch for its handshake",
-            left.called(),
-            right.called()
+            "the tensor-parallel size is {from} on {prefill} and {to} on {decode}; the engine has to rearrange KV, so watch for its \
+             handshake"
         ))
     }))
 }
@@ -118,7 +189,10 @@ fn cache_type(left: &Worker, right: &Worker) -> Option<Draft> {
 
 #[cfg(test)]
 mod tests {
-    use crate::checks::testing::{MOCKER, Pod, alone, encode_pd, graph, sglang, table, two_sided};
+    use crate::ask;
+    use crate::checks::testing::{
+        Answers, Fleet, MOCKER, Pod, alone, encode_pd, graph, sglang, table, two_sided,
+    };
     use crate::report::Status::{Fail, Ok, Skipped, Warn};
 
     #[test]
@@ -138,7 +212,11 @@ mod tests {
             &[
                 ("the same size", tp("'4'", "'4'"), &[Ok]),
                 ("decode is split finer", tp("'2'", "'8'"), &[Ok]),
-                ("prefill is split finer", tp("'8'", "'4'"), &[Fail]),
+                (
+                    "prefill is split finer, and the version is not seen",
+                    tp("'8'", "'4'"),
+                    &[Skipped],
+                ),
                 (
                     "SGLang may",
                     two_sided(&sglang("--tp, '8'"), &sglang("--tp, '4'")),
@@ -167,5 +245,47 @@ mod tests {
                 ("aggregated", alone(Pod::of(MOCKER)), &[]),
             ],
         );
+    }
+    #[test]
+    fn the_version_of_vllm_decides_on_a_finer_prefill() {
+        let fleet = |prefill: &str, decode: &str| {
+            let packages = |version: &str| -> Answers {
+                let package = format!("/v/site-packages/vllm-{version}.dist-info");
+                vec![(&ask::PYTHON_PACKAGES, package)]
+            };
+            let body = |tp: u8| {
+                format!("command: [python3, -m, dynamo.vllm]\nargs: [--tensor-parallel-size={tp}]")
+            };
+            let (prefill, decode) = (packages(prefill), packages(decode));
+            Fleet::of(&[
+                ("prefill", prefill.as_slice()),
+                ("decode", decode.as_slice()),
+            ])
+            .body("prefill", &body(8))
+            .body("decode", &body(4))
+            .findings("kv-layout-differs")
+        };
+        for (prefill, decode, status) in [
+            ("0.13.0", "0.13.0", Fail),
+            ("0.14.0", "0.14.0", Ok),
+            ("0.14.0rc1", "0.20.2rc1.dev265+gdd6b3a5ef", Ok),
+            ("0.14.0", "0.12.0", Fail),
+            // What lies between two releases, or says nothing of them.
+            ("0.14.0", "0.14.0rc1.dev7+g1", Skipped),
+            ("0.14.0", "0.1.dev1+g2b51d23f6", Skipped),
+            ("0.14.0", "main", Skipped),
+        ] {
+            let found = fleet(prefill, decode);
+            let said: Vec<_> = found.iter().map(|f| f.status).collect();
+            assert_eq!(said, [status], "{prefill} and {decode}");
+        }
+        assert_eq!(
+            fleet("0.12.0", "0.12.0")[0].detail,
+            "--tensor-parallel-size is 8 on prefill and 4 on decode: vLLM 0.12.0 refuses a prefill worker that is split finer \
+             than decode (0.14 and later read from it)"
+        );
+        assert!(fleet("0.14.0", "main")[0].detail.ends_with(
+            "from 0.14 on and refuses it before; which version decode runs was not seen"
+        ));
     }
 }

@@ -3,6 +3,7 @@ use crate::check;
 use crate::checks::compare::{allows_nvlink, both, ends, has_mnnvl, names};
 use crate::checks::declare::{Draft, Outcome};
 use crate::checks::{Container, DeploymentScope};
+use crate::facts::pair::PairFacts;
 use crate::judge::context::Tri;
 use crate::observed::Skip;
 use crate::report::SkipReason;
@@ -20,7 +21,8 @@ check! {
     /// multi-node NVLink claim a ComputeDomain in both. A transfer (`--transfer`) tells what the pair uses.
     ///
     /// ## False alarms
-    /// A pair that goes through its adapter at full rate is slower than NVLink and not broken.
+    /// A pair that goes through its adapter at full rate is slower than NVLink and not broken. Transfers that are proven to have
+    /// gone over `cuda_ipc` answer the question.
     ///
     /// ## Sources
     /// vllm-project/vllm#55906; openucx/ucx#11512, #11513; ai-dynamo/dynamo#622, #1072, #6370.
@@ -48,7 +50,11 @@ fn run(scope: &DeploymentScope<'_>) -> Outcome {
         scope,
         end,
         |(a, left), (b, right)| {
-            if a.node != b.node || a.joined && b.joined || a.mnnvl && b.mnnvl {
+            if a.node != b.node
+                || a.joined && b.joined
+                || a.mnnvl && b.mnnvl
+                || met_on_nvlink(scope, left, right)
+            {
                 return None;
             }
             let detail = format!(
@@ -76,11 +82,30 @@ fn run(scope: &DeploymentScope<'_>) -> Outcome {
         |(a, left), (b, right)| {
             let detail = match a.node == b.node {
                 false => "the roles run on different nodes, where cuda_ipc is not needed",
+                true if !(a.joined && b.joined) && met_on_nvlink(scope, left, right) => {
+                    "the roles share a node, and their transfers went over cuda_ipc"
+                }
                 true => "the roles share a node and may share its NVLink",
             };
             Draft::ok(detail).with([both(&ask::POD_SPEC, (left, &words(a)), (right, &words(b)))])
         },
     )
+}
+
+/// Transfers between these were made, and every one of them is proven to have gone over CUDA IPC: what the namespaces say is
+/// answered.
+fn met_on_nvlink(
+    scope: &DeploymentScope<'_>,
+    left: &[&Container<'_>],
+    right: &[&Container<'_>],
+) -> bool {
+    let named = |all: &[&Container<'_>], end: &str| all.iter().any(|c| c.place.pod == end);
+    let between = |t: &&PairFacts| {
+        let [a, b] = [&t.initiator, &t.target];
+        named(left, a) && named(right, b) || named(left, b) && named(right, a)
+    };
+    let mut made = scope.record.transfers.iter().filter(between).peekable();
+    made.peek().is_some() && made.all(|t| t.proven && t.lane.starts_with("cuda_ipc/"))
 }
 
 fn end(container: &Container<'_>) -> Result<End, Skip> {
@@ -108,6 +133,8 @@ mod tests {
     use crate::ask;
     use crate::checks::deployment::nvlink_domains_differ::tests::{ONE, RDMA, rack};
     use crate::checks::testing::{Answers, Fleet, changed};
+    use crate::checks::transfer::kv_transfer::tests::pair;
+    use crate::facts::pair::PairFacts;
     use crate::report::Status::{Ok, Skipped, Warn};
 
     const BOARD: &str = "00000000-0000-0000-0000-000000000000";
@@ -153,6 +180,35 @@ mod tests {
             ];
             let fleet = Fleet::of(&pods).on(&nodes);
             assert_eq!(fleet.statuses("namespaces-split"), wanted, "{what}");
+        }
+    }
+    #[test]
+    fn a_transfer_over_cuda_ipc_answers_what_the_namespaces_leave_open() {
+        let own = "host-ipc: false\nhost-pid: false\n";
+        let answers = changed(&rack(BOARD, RDMA, false), &[(&ask::POD_SPEC, own)]);
+        let pods = [
+            ("prefill", answers.as_slice()),
+            ("decode", answers.as_slice()),
+        ];
+        for (lane, proven, status) in [
+            ("cuda_ipc/cuda zero-copy", true, Ok),
+            ("cuda_ipc/cuda zero-copy", false, Warn),
+            ("rc_mlx5/mlx5_0:1 zero-copy", true, Warn),
+        ] {
+            let fleet = Fleet::of(&pods).on(&["a", "a"]).record(|record| {
+                record.transfers = vec![PairFacts {
+                    proven,
+                    initiator: "decode-1".to_owned(),
+                    target: "prefill-0".to_owned(),
+                    lane: lane.to_owned(),
+                    ..pair(Ok, None)
+                }];
+            });
+            assert_eq!(
+                fleet.statuses("namespaces-split"),
+                [status],
+                "{lane} {proven}"
+            );
         }
     }
 }

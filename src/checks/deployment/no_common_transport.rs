@@ -37,6 +37,7 @@ struct End {
 }
 
 fn run(scope: &DeploymentScope<'_>) -> Outcome {
+    let on_one_node = scope.stays_on_node();
     ends(
         scope,
         end,
@@ -58,7 +59,11 @@ fn run(scope: &DeploymentScope<'_>) -> Outcome {
                 );
             }
             let ucx = a.backend != Some("libfabric") && b.backend != Some("libfabric");
-            if !ucx || a.mnnvl && b.mnnvl || a.rdma.iter().any(|t| b.rdma.contains(t)) {
+            if !ucx
+                || on_one_node
+                || a.mnnvl && b.mnnvl
+                || a.rdma.iter().any(|t| b.rdma.contains(t))
+            {
                 return None;
             }
             let detail = format!(
@@ -86,6 +91,8 @@ fn run(scope: &DeploymentScope<'_>) -> Outcome {
                 .collect();
             let words = if a.backend == Some("libfabric") && b.backend == a.backend {
                 "both ends move KV by libfabric".to_owned()
+            } else if common.is_empty() && on_one_node {
+                "both ends may use NVLink of their node".to_owned()
             } else if common.is_empty() {
                 "both ends may use NVLink between nodes".to_owned()
             } else {

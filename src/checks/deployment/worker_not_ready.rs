@@ -2,6 +2,7 @@ use crate::ask;
 use crate::check;
 use crate::checks::compare::names;
 use crate::checks::declare::{Draft, Outcome};
+use crate::checks::words;
 use crate::checks::{Container, DeploymentScope};
 use crate::facts::container::pod::Pod;
 use crate::observed::{Observed, Skip};
@@ -24,6 +25,8 @@ check! {
     ///
     /// ## False alarms
     /// Engines take minutes to load a model. Where another worker of the role is ready, one that still starts is a warning.
+    /// A pod that has failed (evicted, for example), has completed or is being deleted is no replica where all that are written
+    /// are ready without it: a note names it, and nothing is asked of it.
     "DEP002" "worker-not-ready" on Deployment {
         subsystem: Deployment, kv_path: Required, worst: Fail, causes: &[], since: "0.3.0",
     }
@@ -105,12 +108,8 @@ fn unready<'a>(container: &'a Container<'a>, pod: &Pod) -> Unready<'a> {
         }
         Err(skip) => {
             // The reason alone, without the sentence around it.
-            let inner = skip.detail.split_once("it does not run (");
-            let inner = inner.and_then(|(_, rest)| rest.rsplit_once(");"));
-            (
-                false,
-                inner.map_or(skip.detail.clone(), |(why, _)| why.to_owned()),
-            )
+            let inner = words::why_not_running(&skip.detail);
+            (false, inner.unwrap_or(&skip.detail).to_owned())
         }
     };
     if pod.restarts > 0 {

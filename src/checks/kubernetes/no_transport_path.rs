@@ -21,8 +21,9 @@ check! {
     /// the rendered manifest.
     ///
     /// ## False alarms
-    /// Recipes that pack both roles on one node on purpose (podAffinity) and rely on NVLink between their pods; a cluster
-    /// whose admission webhook adds the resource. The pods themselves decide.
+    /// Recipes that pack both roles on one node on purpose (podAffinity) and rely on NVLink between their pods: of running pods
+    /// that share a node and its PID and IPC namespaces nothing is asked. A cluster whose admission webhook adds the resource.
+    /// The pods themselves decide.
     ///
     /// ## Sources
     /// Dynamo guide "disaggregated communication" (time to first token); device plugins and DRA drivers for the forms.
@@ -34,6 +35,10 @@ check! {
 fn run(scope: &WorkerScope<'_>) -> Outcome {
     scope.require_kv()?;
     let worker = scope.worker;
+    // KV stays on NVLink of the node.
+    if scope.on_one_node && worker.reach.is_empty() && worker.unresolved_claims.is_empty() {
+        return Err(Skip::not_applicable());
+    }
     // A claim whose template is not at hand may have a telling name and is no more than a hint.
     let only_hinted = worker.claim_classes.is_empty()
         && worker

@@ -16,6 +16,10 @@ check! {
     /// looked, nothing is known of the container: it is skipped, held against nobody, and the run ends with 4. Neither is a
     /// pass: every question about it stays open.
     ///
+    /// ## False alarms
+    /// In a deployment a pod that has failed (evicted, for example), has completed or is being deleted is left out where all
+    /// written replicas are ready without it; a note names it.
+    ///
     /// ## Fix
     /// The detail names the cause: a name that is not there, a pod that is pending or has completed, an image without a
     /// shell, a missing permission (docs/rbac.yaml), a kubelet that does not answer. Mend it and run again, or probe

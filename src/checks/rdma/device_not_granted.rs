@@ -16,7 +16,8 @@ check! {
     /// it was mounted (hostPath) instead of granted. EACCES is its mode: the process is not root and not in its group.
     ///
     /// ## False alarms
-    /// A pod that was given some of the node's devices is fine; that the others are listed means nothing.
+    /// A pod that was given some of the node's devices is fine; that the others are listed means nothing. Of workers whose KV stays
+    /// on NVLink of one node, and that ask for no RDMA, none is demanded.
     ///
     /// ## Sources
     /// rdma-system(8); NVIDIA/nccl#451, #1925; Mellanox/k8s-rdma-shared-dev-plugin#93; vllm-project/vllm#42075.
@@ -27,6 +28,9 @@ check! {
 }
 
 fn run(container: &Container<'_>) -> Outcome {
+    if container.needs_no_rdma() {
+        return Err(Skip::not_applicable());
+    }
     let rdma = &container.facts.rdma;
     let devices = rdma.devices.get()?;
     if devices.is_empty() {

@@ -21,6 +21,10 @@ check! {
     /// Request the RDMA resource of your device plugin in the worker's container (`rdma/ib`, `rdma/shared_ib`,
     /// `vpc.amazonaws.com/efa`), or claim the device through DRA, and add `IPC_LOCK`.
     ///
+    /// ## False alarms
+    /// Workers of one node that share its PID and IPC namespaces move KV over its NVLink: where all of a deployment do, and ask
+    /// for no RDMA, none is demanded.
+    ///
     /// ## Sources
     /// Linux `drivers/infiniband/core/sysfs.c`; rdma-system(8); NVIDIA/nccl#451; LMCache/LMCache#2593.
     "RDMA001" "ib-devices" on Container {
@@ -29,6 +33,9 @@ check! {
 }
 
 fn run(container: &Container<'_>) -> Outcome {
+    if container.needs_no_rdma() {
+        return Err(Skip::not_applicable());
+    }
     let rdma = &container.facts.rdma;
     let devices = rdma.devices.get()?;
     let names: Vec<&str> = devices.iter().map(|d| d.hca.name.as_str()).collect();

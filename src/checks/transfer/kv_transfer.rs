@@ -88,11 +88,11 @@ fn evidence(pair: &PairFacts) -> Option<Evidence> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(in crate::checks) mod tests {
     use super::*;
     use crate::report::SkipReason;
 
-    fn pair(status: Status, reason: Option<SkipReason>) -> PairFacts {
+    pub(in crate::checks) fn pair(status: Status, reason: Option<SkipReason>) -> PairFacts {
         PairFacts {
             initiator: "decode-0".into(),
             target: "prefill-0".into(),
