@@ -3,7 +3,7 @@
 
 use crate::report::{Gap, PairReport, SkipReason, Status};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How the words on a transfer begin that arrived over another lane than was meant.
 pub const WRONG_LANE: &str = "Works, wrong lane";
@@ -115,6 +115,10 @@ pub struct End {
     pub node: Option<String>,
     /// Its RDMA ports; none where they were not read.
     pub ports: Option<Vec<EndPort>>,
+    /// RDMA devices that it is known to be unable to open, with what the kernel said.
+    pub closed: BTreeMap<String, String>,
+    /// It is known to have no RDMA device that it can open.
+    pub opens_none: bool,
     /// Its GPUs are part of an NVLink domain that may span nodes; none where that was not read.
     pub spans_nodes: Option<bool>,
     /// Its settings leave NVLink and no RDMA.
@@ -149,6 +153,19 @@ impl End {
                 && (number.is_empty() || port.number.is_none_or(|n| n.to_string() == number))
         };
         self.ports.as_ref().map(|ports| ports.iter().find(same))
+    }
+
+    /// Why it cannot open this device (`mlx5_0:1`, `mlx5_0`), where that is known.
+    fn closed(&self, name: &str) -> Option<&str> {
+        let device = name.split_once(':').map_or(name, |(device, _)| device);
+        let none = self.opens_none.then_some("no node in /dev/infiniband");
+        self.closed.get(device).map(String::as_str).or(none)
+    }
+
+    /// No RDMA port of it can have carried anything; false where that is not known.
+    fn has_no_port(&self) -> bool {
+        let dead = |port: &EndPort| port.lost.is_some() || self.closed(&port.device).is_some();
+        self.opens_none || self.ports.as_ref().is_some_and(|all| all.iter().all(dead))
     }
 
     /// The rates of these ports together in Gb/s; none as soon as one is not known.
@@ -244,12 +261,25 @@ impl PairFacts {
                     self.initiator
                 ));
             }
+            if let Some(why) = initiator.and_then(|end| end.closed(device)) {
+                return Some(format!(
+                    "it was proven over {device}, which {} cannot open: {why}",
+                    self.initiator
+                ));
+            }
             let soft = shown.flatten().is_some_and(|port| port.is_software);
             if soft || device.starts_with("rxe") || device.starts_with("siw") {
                 return Some(format!(
                     "it was proven over {device}, which is no RDMA hardware"
                 ));
             }
+        }
+        // A lane names the devices of the initiator alone: the target may use any that it has.
+        if !devices.is_empty() && target.is_some_and(End::has_no_port) {
+            return Some(format!(
+                "it was proven over RDMA, and {} has no RDMA port that is up and that it can open",
+                self.target
+            ));
         }
         let line_rate = initiator
             .and_then(|end| end.line_rate(&devices))
@@ -417,6 +447,10 @@ mod tests {
         let port = |end: &mut End, change: &dyn Fn(&mut EndPort)| {
             end.ports.iter_mut().flatten().for_each(change);
         };
+        let close = |end: &mut End, device: &str| {
+            let why = "EACCES".to_owned();
+            end.closed.insert(device.to_owned(), why);
+        };
         let rows: &[(&str, &str, Edit<'_>)] = &[
             (RC, "", &|_, _, _| ()),
             ("rc_mlx5/mlx5_0 zero-copy", "", &|_, _, _| ()),
@@ -444,6 +478,43 @@ mod tests {
             }),
             (RC, "shows that port DOWN", &|_, own, _| {
                 port(own, &|p| p.lost = Some("DOWN".to_owned()));
+            }),
+            (RC, "cannot open: EACCES", &|_, own, _| close(own, "mlx5_0")),
+            (COUNTED, "cannot open: EACCES", &|_, own, _| {
+                close(own, "mlx5_0")
+            }),
+            (RC, "cannot open: EACCES", &|_, own, _| {
+                own.ports = None;
+                close(own, "mlx5_0");
+            }),
+            (RC, "", &|_, own, _| close(own, "mlx5_1")),
+            (RC, "cannot open: no node", &|_, own, _| {
+                own.opens_none = true
+            }),
+            // The target may have used another.
+            (RC, "", &|_, _, other| {
+                close(other, "mlx5_0");
+                let ports = other.ports.get_or_insert_default();
+                let second = EndPort {
+                    device: "mlx5_1".to_owned(),
+                    ..ports[0].clone()
+                };
+                ports.push(second);
+            }),
+            (RC, "prefill-0 has no RDMA port", &|_, _, other| {
+                close(other, "mlx5_0")
+            }),
+            (RC, "prefill-0 has no RDMA port", &|_, _, other| {
+                (other.ports, other.opens_none) = (None, true);
+            }),
+            (RC, "prefill-0 has no RDMA port", &|_, _, other| {
+                port(other, &|p| p.lost = Some("DOWN".to_owned()));
+            }),
+            (RC, "", &|_, _, other| other.ports = None),
+            (NVLINK, "", &|pair, own, other| {
+                (own.opens_none, other.opens_none) = (true, true);
+                own.node = Some("b".to_owned());
+                pair.of_line_rate = None;
             }),
             (RC, "more than 2.2 times", &|_, own, _| {
                 port(own, &|p| p.gbps = Some(100.0))

@@ -44,6 +44,10 @@ pub fn end(snapshot: &Snapshot) -> End {
     let kv_transfer = facts.process.kv_transfer.known();
     let tls = TransportList::parse(value("UCX_TLS").unwrap_or_default());
     let devices = facts.rdma.devices.known();
+    let granted = facts.rdma.granted.known();
+    let refused = granted.iter().flat_map(|granted| &granted.refused);
+    let absent = granted.iter().flat_map(|granted| &granted.absent);
+    let no_node = || "no node in /dev/infiniband".to_owned();
     let named = [
         "SGLANG_DISAGGREGATION_NIXL_BACKEND",
         "TRTLLM_NIXL_KVCACHE_BACKEND",
@@ -52,6 +56,12 @@ pub fn end(snapshot: &Snapshot) -> End {
     End {
         node: snapshot.place.node.clone(),
         ports: devices.map(|devices| devices.iter().flat_map(ports).collect()),
+        closed: refused
+            .map(|(device, why)| (device.clone(), why.clone()))
+            .chain(absent.map(|device| (device.clone(), no_node())))
+            .collect(),
+        opens_none: granted
+            .is_some_and(|granted| !granted.nodes.iter().any(|node| node.starts_with("uverbs"))),
         spans_nodes: facts.gpu.fabric.known().and_then(|seen| spans_nodes(seen)),
         over_nvlink: value("UCX_TLS").is_some_and(|tls| !tls.is_empty())
             && !tls.negated()

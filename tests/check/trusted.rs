@@ -7,7 +7,7 @@ use dynamo_interconnect_check::bundle;
 use dynamo_interconnect_check::evaluate::{Beside, evaluate};
 use dynamo_interconnect_check::pair::{PairFacts, WRONG_LANE};
 use dynamo_interconnect_check::report::{Gap, GapKind, Report, SkipReason, Status, Trust};
-use dynamo_interconnect_check::snapshot::{Answer, Bundle};
+use dynamo_interconnect_check::snapshot::{Answer, Bundle, Folded};
 use tempfile::TempDir;
 
 const REASONS: [SkipReason; 3] = [
@@ -297,6 +297,66 @@ async fn transfers_that_contradict_themselves_prove_nothing() {
             1,
             "{what}: {said:?}"
         );
+    }
+}
+
+/// Writes another text for an answer of the worker of this name.
+fn rewrite(bundle: &mut Bundle, pod: &str, id: &str, change: impl Fn(&str) -> String) {
+    let of_pod = |folded: &&mut Folded| folded.place().pod == pod;
+    let folded = bundle.snapshots.iter_mut().find(of_pod).unwrap();
+    folded.edit(|snapshot| {
+        let answer = snapshot.answers.get_mut(id).unwrap();
+        let Answer::Text(text) = answer else {
+            panic!("{id}: {answer:?}");
+        };
+        *text = change(text);
+    });
+}
+
+#[tokio::test]
+async fn transfers_over_a_device_that_does_not_open_prove_nothing() {
+    // Per fabric the node of the device of the lane, and of another.
+    for (fabric, device, node, other) in [
+        (Fabric::InfiniBand, "mlx5_0", "uverbs0", "uverbs1"),
+        (Fabric::Efa, "rdmap100s0", "uverbs21", "uverbs1"),
+    ] {
+        let whole = recorded(fabric).await;
+        let proven = |change: &dyn Fn(&mut Bundle)| {
+            let mut bundle = whole.clone();
+            change(&mut bundle);
+            let made = judged(bundle).pairs.made;
+            made.into_iter().filter(|pair| pair.proven).count()
+        };
+        let (ask, nodes) = ("dev-infiniband-open", "dev-infiniband");
+        let refused = |text: &str, node: &str| {
+            let opens = format!("{node}: open");
+            assert!(text.contains(&opens), "{text}");
+            text.replace(&opens, &format!("{node}: EACCES"))
+        };
+        let own = |bundle: &mut Bundle, node: &str| {
+            rewrite(bundle, "g-decode-0", ask, |text| refused(text, node));
+        };
+        assert_eq!(proven(&|_| ()), 4);
+        assert_eq!(proven(&|bundle| own(bundle, node)), 2, "{device}");
+        assert_eq!(proven(&|bundle| own(bundle, other)), 4, "{device}");
+        let gone = |bundle: &mut Bundle| {
+            rewrite(bundle, "g-decode-0", nodes, |text| {
+                text.replace(&format!("{node}\n"), "")
+            });
+        };
+        assert_eq!(proven(&gone), 2, "{device}");
+        // The lane does not say which device of the target took part.
+        let target = |bundle: &mut Bundle| {
+            rewrite(bundle, "g-prefill-0", ask, |text| refused(text, node));
+        };
+        assert_eq!(proven(&target), 4, "{device}");
+        let none = |bundle: &mut Bundle| {
+            rewrite(bundle, "g-prefill-0", nodes, |_| String::new());
+        };
+        assert_eq!(proven(&none), 2, "{device}");
+        let unread = without(&whole, 2, &[ask, nodes], SkipReason::Timeout);
+        let made = judged(unread).pairs.made;
+        assert!(made.iter().all(|pair| pair.proven), "{device}");
     }
 }
 

@@ -122,6 +122,8 @@ pub struct Granted {
     pub devices: BTreeSet<String>,
     /// Devices with a node that does not open, and what the kernel said: `EPERM`, `EACCES`, `ENODEV`, `failed`.
     pub refused: BTreeMap<String, String>,
+    /// Devices whose node is not in `/dev/infiniband`, as far as the kernel says which node is whose.
+    pub absent: BTreeSet<String>,
     /// Names of the nodes in `/dev/infiniband`.
     pub nodes: BTreeSet<String>,
 }
@@ -617,6 +619,10 @@ fn granted(snapshot: &Snapshot) -> Observed<Seen<Granted>> {
         granted
             .refused
             .retain(|device, _| !granted.devices.contains(device));
+        let here = |device: &String| {
+            granted.devices.contains(device) || granted.refused.contains_key(device)
+        };
+        granted.absent = owners.into_values().filter(|d| !here(d)).collect();
         Ok(Seen::new(&ask::DEV_INFINIBAND_OPEN, granted))
     };
     if snapshot.is_pasted() && !snapshot.answers.contains_key(ask::DEV_INFINIBAND.id) {
