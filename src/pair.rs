@@ -225,6 +225,21 @@ impl PairFacts {
     /// Why a transfer that was proven cannot have been: what a transfer is judged by when it is made, as far as its record
     /// and its ends still show it.
     fn unprovable(&self, [initiator, target]: [Option<&End>; 2]) -> Option<String> {
+        if self.initiator == self.target {
+            return Some(format!(
+                "it was proven, and both its ends are {}",
+                self.target
+            ));
+        }
+        let stranger = |name: &str| {
+            format!("it was proven, and {name} is not among the pods that were looked at")
+        };
+        let Some(initiator) = initiator else {
+            return Some(stranger(&self.initiator));
+        };
+        let Some(target) = target else {
+            return Some(stranger(&self.target));
+        };
         let rails = self.rails();
         let carries = |transport: &str| {
             is_verbs(transport)
@@ -247,7 +262,7 @@ impl PairFacts {
             .map(|(_, device)| *device)
             .collect();
         for device in &devices {
-            let shown = initiator.and_then(|end| end.port(device));
+            let shown = initiator.port(device);
             if shown == Some(None) {
                 return Some(format!(
                     "it was proven over {device}, and {} shows no such RDMA port",
@@ -261,7 +276,7 @@ impl PairFacts {
                     self.initiator
                 ));
             }
-            if let Some(why) = initiator.and_then(|end| end.closed(device)) {
+            if let Some(why) = initiator.closed(device) {
                 return Some(format!(
                     "it was proven over {device}, which {} cannot open: {why}",
                     self.initiator
@@ -275,14 +290,14 @@ impl PairFacts {
             }
         }
         // A lane names the devices of the initiator alone: the target may use any that it has.
-        if !devices.is_empty() && target.is_some_and(End::has_no_port) {
+        if !devices.is_empty() && target.has_no_port() {
             return Some(format!(
                 "it was proven over RDMA, and {} has no RDMA port that is up and that it can open",
                 self.target
             ));
         }
         let line_rate = initiator
-            .and_then(|end| end.line_rate(&devices))
+            .line_rate(&devices)
             .filter(|_| !devices.is_empty());
         let gbps = [self.write_gbytes, self.read_gbytes].map(|rate| rate.map(|rate| rate * 8.0));
         let mut rates = gbps.iter().flatten();
@@ -312,10 +327,7 @@ impl PairFacts {
         match &*self.memory {
             "gpu" => {}
             // What was seen of both ends decides, as when it was made.
-            "host"
-                if [initiator, target]
-                    .iter()
-                    .all(|e| e.is_some_and(|e| e.host_memory)) => {}
+            "host" if initiator.host_memory && target.host_memory => {}
             "host" => {
                 return Some(
                     "it was proven, and its bytes lay in host memory, where the KV cache does not"
@@ -324,7 +336,6 @@ impl PairFacts {
             }
             _ => return Some("it was proven, and no memory is named".to_owned()),
         }
-        let (initiator, target) = (initiator?, target?);
         let apart =
             initiator.node.is_some() && target.node.is_some() && initiator.node != target.node;
         if apart && devices.is_empty() {
@@ -561,15 +572,35 @@ mod tests {
     }
 
     #[test]
-    fn a_transfer_between_strangers_is_held_against_itself() {
+    fn a_transfer_with_a_stranger_or_with_itself_proves_nothing() {
+        let (own, other) = (end("a"), end("b"));
+        for (ends, who) in [
+            ([None, Some(&other)], "decode-0 is not among"),
+            ([Some(&own), None], "prefill-0 is not among"),
+            ([None, None], "decode-0 is not among"),
+        ] {
+            let mut pair = proven(RC);
+            pair.doubt(None, ends);
+            assert!(!pair.proven && pair.detail.contains(who), "{}", pair.detail);
+        }
         let mut pair = proven(RC);
-        pair.doubt(None, [None, None]);
-        assert!(pair.proven);
-        pair.write_gbytes = Some(50_000.0);
-        pair.doubt(None, [None, None]);
-        assert!(!pair.proven && pair.detail.contains("400000 Gb/s is more than 256000 Gb/s"));
-        let mut pair = proven("rc_verbs/siw0:1 zero-copy");
-        pair.doubt(None, [None, None]);
-        assert!(!pair.proven);
+        pair.initiator.clone_from(&pair.target);
+        pair.doubt(None, [Some(&own), Some(&own)]);
+        assert!(!pair.proven && pair.detail.contains("both its ends are prefill-0"));
+    }
+
+    #[test]
+    fn a_transfer_is_held_against_itself_where_nothing_is_known_of_its_ends() {
+        let (own, other) = (End::default(), End::default());
+        let judged = |mut pair: PairFacts| {
+            pair.doubt(None, [Some(&own), Some(&other)]);
+            pair
+        };
+        assert!(judged(proven(RC)).proven);
+        let mut fast = proven(RC);
+        fast.write_gbytes = Some(50_000.0);
+        let fast = judged(fast);
+        assert!(!fast.proven && fast.detail.contains("400000 Gb/s is more than 256000 Gb/s"));
+        assert!(!judged(proven("rc_verbs/siw0:1 zero-copy")).proven);
     }
 }

@@ -361,6 +361,29 @@ async fn transfers_over_a_device_that_does_not_open_prove_nothing() {
 }
 
 #[tokio::test]
+async fn transfers_of_a_pod_that_was_not_looked_at_prove_nothing() {
+    let mut bundle = recorded(Fabric::InfiniBand).await;
+    let decode = |folded: &Folded| folded.place().pod == "g-decode-1";
+    bundle.snapshots.retain(|folded| !decode(folded));
+    let report = judged(bundle.clone());
+    assert_eq!(report.trust, Trust::Unproven, "{}", report.verdict);
+    let proven = report.pairs.made.iter().filter(|pair| pair.proven);
+    assert_eq!(proven.count(), 2);
+    assert!(
+        report
+            .verdict
+            .contains("g-decode-1 is not among the pods that were looked at"),
+        "{}",
+        report.verdict
+    );
+    // Nor where nobody was looked at.
+    bundle.snapshots.clear();
+    let report = judged(bundle);
+    assert_eq!(report.trust, Trust::Unproven, "{}", report.verdict);
+    assert!(report.pairs.made.iter().all(|pair| !pair.proven));
+}
+
+#[tokio::test]
 async fn the_verdict_counts_the_pairs_that_were_proven() {
     let whole = recorded(Fabric::InfiniBand).await;
     let said = |change: &dyn Fn(&mut Bundle)| {
