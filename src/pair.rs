@@ -108,6 +108,52 @@ pub fn impossible(gbps: f64, line_rate: Option<f64>) -> Option<(String, &'static
     (gbps > most).then(|| (format!("{gbps:.0} Gb/s is more than {than}"), source))
 }
 
+/// From this size on an operation counts as bulk; a run with smaller ones only is judged by its largest.
+pub const BULK_BYTES: u64 = 1 << 20;
+
+/// What carried bytes: `rc_mlx5` on `mlx5_0:1`, by the words of a lane.
+fn rails(lane: &str) -> impl Iterator<Item = (&str, &str)> {
+    lane.split_whitespace()
+        .filter_map(|word| word.split_once('/'))
+}
+
+/// The RDMA devices that a lane names.
+fn devices(lane: &str) -> BTreeSet<&str> {
+    let of_rdma = |transport: &str| is_verbs(transport) || transport == RDMA_BY_COUNTERS;
+    rails(lane)
+        .filter(|(transport, _)| of_rdma(transport))
+        .map(|(_, device)| device)
+        .collect()
+}
+
+/// What a line on a step says: `WRITE 64 x 1048576 bytes: rc_mlx5/mlx5_0:1 zero-copy; 46.10 GB/s; latency us ..`.
+struct Step<'a> {
+    /// `WRITE`, `READ`.
+    kind: &'a str,
+    /// Of one operation.
+    bytes: u64,
+    lane: &'a str,
+    /// GB/s; none where the line was cut before it.
+    gbytes: Option<f64>,
+}
+
+impl<'a> Step<'a> {
+    fn read(line: &'a str) -> Option<Self> {
+        let (what, told) = line.split_once(" bytes: ")?;
+        let mut words = what.split(' ');
+        let kind = words.next().filter(|k| ["WRITE", "READ"].contains(k))?;
+        let descs: u64 = words.next()?.parse().ok()?;
+        let bytes: u64 = words.nth(1)?.parse().ok()?;
+        let rate = |part: &str| part.split_once(" GB/s")?.0.parse().ok();
+        Some(Self {
+            kind,
+            bytes: descs.checked_mul(bytes)?,
+            lane: told.split(';').next().unwrap_or_default(),
+            gbytes: told.split("; ").find_map(rate),
+        })
+    }
+}
+
 /// The container at one end of a transfer, as far as the transfer can be held against it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct End {
@@ -175,12 +221,6 @@ impl End {
 }
 
 impl PairFacts {
-    /// What carried it: `rc_mlx5` on `mlx5_0:1`, by the words of its lane.
-    fn rails(&self) -> Vec<(&str, &str)> {
-        let words = self.lane.split_whitespace();
-        words.filter_map(|word| word.split_once('/')).collect()
-    }
-
     /// What is wrong with a transfer that cannot have been as it is told; `namespace` is that of its deployment, and the
     /// ends are its initiator and its target.
     fn contradiction(&self, namespace: Option<&str>, ends: [Option<&End>; 2]) -> Option<String> {
@@ -193,6 +233,13 @@ impl PairFacts {
             "its bytes were wrong, and it is not a fail"
         } else if self.proven && !matches!(self.status, Status::Ok | Status::Warn) {
             "it was proven, and it did not succeed"
+        } else if let (Some(reason), Status::Ok | Status::Warn) = (self.reason, self.status) {
+            let words = reason.words();
+            return Some(format!(
+                "it succeeded, and says why nothing is known ({words})"
+            ));
+        } else if self.status != Status::Fail && self.detail.starts_with(WRONG_BYTES) {
+            "its bytes were wrong, and it is not a fail"
         } else if self.proven && none {
             "it was proven, and no lane is named"
         } else if rates.iter().flatten().any(|rate| !sound(rate)) {
@@ -240,55 +287,13 @@ impl PairFacts {
         let Some(target) = target else {
             return Some(stranger(&self.target));
         };
-        let rails = self.rails();
-        let carries = |transport: &str| {
-            is_verbs(transport)
-                || is_peer_to_peer(transport)
-                || [RDMA_BY_COUNTERS, NVLINK_BY_COUNTERS].contains(&transport)
-        };
-        if rails.is_empty() || !rails.iter().all(|(transport, _)| carries(transport)) {
-            return Some("it was proven, over a lane that proves nothing".to_owned());
-        }
-        if self.lane.contains(EMULATED) {
-            return Some(format!("it was proven, over {EMULATED}"));
-        }
         if !self.unproven.is_empty() || self.detail.starts_with(WRONG_LANE) {
             return Some("it was proven, and says why it was not".to_owned());
         }
-        let of_rdma = |transport: &str| is_verbs(transport) || transport == RDMA_BY_COUNTERS;
-        let devices: BTreeSet<&str> = rails
-            .iter()
-            .filter(|(transport, _)| of_rdma(transport))
-            .map(|(_, device)| *device)
-            .collect();
-        for device in &devices {
-            let shown = initiator.port(device);
-            if shown == Some(None) {
-                return Some(format!(
-                    "it was proven over {device}, and {} shows no such RDMA port",
-                    self.initiator
-                ));
-            }
-            let lost = shown.flatten().and_then(|port| port.lost.as_ref());
-            if let Some(state) = lost {
-                return Some(format!(
-                    "it was proven over {device}, and {} shows that port {state}",
-                    self.initiator
-                ));
-            }
-            if let Some(why) = initiator.closed(device) {
-                return Some(format!(
-                    "it was proven over {device}, which {} cannot open: {why}",
-                    self.initiator
-                ));
-            }
-            let soft = shown.flatten().is_some_and(|port| port.is_software);
-            if soft || device.starts_with("rxe") || device.starts_with("siw") {
-                return Some(format!(
-                    "it was proven over {device}, which is no RDMA hardware"
-                ));
-            }
+        if let Some(why) = self.no_lane(&self.lane, initiator) {
+            return Some(why);
         }
+        let devices = devices(&self.lane);
         // A lane names the devices of the initiator alone: the target may use any that it has.
         if !devices.is_empty() && target.has_no_port() {
             return Some(format!(
@@ -353,10 +358,103 @@ impl PairFacts {
         }
         // Only UCX prints what it takes; of the other backends the counters tell.
         let of_ucx = |transport: &str| is_verbs(transport) || is_peer_to_peer(transport);
-        let by_ucx = rails.iter().all(|(transport, _)| of_ucx(transport));
-        let own = initiator.backend.as_deref()?;
-        (by_ucx != own.eq_ignore_ascii_case("UCX")).then(|| {
-            format!("it was proven over a lane that is none of {own}, the backend of the worker")
+        let by_ucx = rails(&self.lane).all(|(transport, _)| of_ucx(transport));
+        let own = initiator.backend.as_deref();
+        if let Some(own) = own.filter(|own| by_ucx != own.eq_ignore_ascii_case("UCX")) {
+            return Some(format!(
+                "it was proven over a lane that is none of {own}, the backend of the worker"
+            ));
+        }
+        self.other_steps(initiator)
+    }
+
+    /// Why bytes that went over this lane prove nothing.
+    fn no_lane(&self, lane: &str, initiator: &End) -> Option<String> {
+        let carries = |transport: &str| {
+            is_verbs(transport)
+                || is_peer_to_peer(transport)
+                || [RDMA_BY_COUNTERS, NVLINK_BY_COUNTERS].contains(&transport)
+        };
+        let mut transports = rails(lane).map(|(transport, _)| transport).peekable();
+        if transports.peek().is_none() || !transports.all(carries) {
+            return Some("it was proven, over a lane that proves nothing".to_owned());
+        }
+        if lane.contains(EMULATED) {
+            return Some(format!("it was proven, over {EMULATED}"));
+        }
+        for device in devices(lane) {
+            let shown = initiator.port(device);
+            if shown == Some(None) {
+                return Some(format!(
+                    "it was proven over {device}, and {} shows no such RDMA port",
+                    self.initiator
+                ));
+            }
+            let lost = shown.flatten().and_then(|port| port.lost.as_ref());
+            if let Some(state) = lost {
+                return Some(format!(
+                    "it was proven over {device}, and {} shows that port {state}",
+                    self.initiator
+                ));
+            }
+            if let Some(why) = initiator.closed(device) {
+                return Some(format!(
+                    "it was proven over {device}, which {} cannot open: {why}",
+                    self.initiator
+                ));
+            }
+            let soft = shown.flatten().is_some_and(|port| port.is_software);
+            if soft || device.starts_with("rxe") || device.starts_with("siw") {
+                return Some(format!(
+                    "it was proven over {device}, which is no RDMA hardware"
+                ));
+            }
+        }
+        None
+    }
+
+    /// Where its steps tell another story than the transfer does as a whole. Each shape is moved as WRITE and as READ, and the
+    /// large ones tell the lane.
+    fn other_steps(&self, initiator: &End) -> Option<String> {
+        let mut steps = Vec::new();
+        for line in &self.steps {
+            let Some(step) = Step::read(line) else {
+                return Some("it was proven, and a step of it cannot be read".to_owned());
+            };
+            steps.push(step);
+        }
+        let largest = steps.iter().map(|step| step.bytes).max().unwrap_or(0);
+        let least = largest.clamp(1, BULK_BYTES);
+        let bulk = || steps.iter().filter(|step| step.bytes >= least);
+        let told = [("WRITE", self.write_gbytes), ("READ", self.read_gbytes)];
+        for (kind, gbytes) in told {
+            if !bulk().any(|step| step.kind == kind) {
+                return Some(format!(
+                    "it was proven, and no {kind} of it is recorded that tells a lane"
+                ));
+            }
+            let own = steps.iter().rfind(|step| step.kind == kind);
+            let own = own.and_then(|step| step.gbytes);
+            // A line is rounded.
+            let far = |own: f64, all: f64| (own - all).abs() > all * 0.02 + 0.01;
+            if let (Some(own), Some(all)) = (own, gbytes)
+                && far(own, all)
+            {
+                return Some(format!(
+                    "its {kind} is told at {all:.2} GB/s, and the step at {own:.2} GB/s"
+                ));
+            }
+        }
+        let mut all = bulk();
+        let wrong = all.find_map(|step| Some((step.kind, self.no_lane(step.lane, initiator)?)));
+        if let Some((kind, why)) = wrong {
+            return Some(format!("a {kind} of it tells another lane: {why}"));
+        }
+        let last = bulk().next_back()?;
+        // A line without its bandwidth was cut, perhaps within its lane.
+        (last.gbytes.is_some() && last.lane != self.lane).then(|| {
+            let kind = last.kind;
+            format!("it was proven over another lane than the last {kind} of it went")
         })
     }
 
@@ -426,10 +524,30 @@ mod tests {
             read_gbytes: Some(45.5),
             of_line_rate: Some(0.91),
             memory: "gpu".to_owned(),
-            steps: vec![],
+            steps: vec![
+                format!("WRITE 1 x 8 bytes: {SMALL}; 0.00 GB/s; latency us min 1.0"),
+                format!("READ 1 x 8 bytes: {SMALL}; 0.00 GB/s; latency us min 1.0"),
+                step("WRITE", 46.0, lane),
+                step("READ", 45.5, lane),
+            ],
             caveats: vec![],
             evidence: vec![],
         }
+    }
+
+    /// What a few bytes go over tells nothing of the others.
+    const SMALL: &str = "tcp/eth0 short";
+
+    fn step(kind: &str, gbytes: f64, lane: &str) -> String {
+        format!("{kind} 64 x 1048576 bytes: {lane}; {gbytes:.2} GB/s; latency us min 1.0")
+    }
+
+    /// The same bandwidth as a whole and in the steps.
+    fn at(pair: &mut PairFacts, gbytes: f64) {
+        (pair.write_gbytes, pair.read_gbytes) = (Some(gbytes), Some(gbytes));
+        pair.steps = ["WRITE", "READ"]
+            .map(|kind| step(kind, gbytes, &pair.lane))
+            .into();
     }
 
     fn end(node: &str) -> End {
@@ -560,6 +678,59 @@ mod tests {
                 (own.over_nvlink, other.over_nvlink) = (true, true);
             }),
             (RC, "", &|_, own, _| own.over_nvlink = true),
+            (RC, "", &|pair, _, _| pair.steps[1] = step("READ", 45.5, RC)),
+            (RC, "no WRITE of it is recorded", &|pair, _, _| {
+                pair.steps.clear()
+            }),
+            (RC, "no READ of it is recorded", &|pair, _, _| {
+                pair.steps.truncate(3)
+            }),
+            (RC, "no WRITE of it is recorded", &|pair, _, _| {
+                pair.steps.remove(2);
+            }),
+            (RC, "no WRITE of it is recorded", &|pair, _, _| {
+                let nothing = |line: &String| line.replace("64 x 1048576", "0 x 0");
+                pair.steps = pair.steps[2..].iter().map(nothing).collect();
+            }),
+            (RC, "a step of it cannot be read", &|pair, _, _| {
+                pair.steps.push("moved something".to_owned());
+            }),
+            (
+                RC,
+                "WRITE is told at 46.00 GB/s, and the step at 4.00",
+                &|pair, _, _| {
+                    pair.steps[2] = step("WRITE", 4.0, RC);
+                },
+            ),
+            (
+                RC,
+                "READ is told at 45.50 GB/s, and the step at 4.00",
+                &|pair, _, _| {
+                    pair.steps[3] = step("READ", 4.0, RC);
+                },
+            ),
+            (RC, "a WRITE of it tells another lane", &|pair, _, _| {
+                pair.steps[2] = step("WRITE", 46.0, "tcp/eth0 zero-copy");
+            }),
+            (RC, "a WRITE of it tells another lane", &|pair, _, _| {
+                pair.steps[2] = step("WRITE", 46.0, "unknown lane (why)");
+            }),
+            (RC, "a READ of it tells another lane", &|pair, _, _| {
+                pair.steps[3] = step("READ", 45.5, "rc_mlx5/mlx5_9:1 zero-copy");
+            }),
+            (RC, "another lane than the last READ", &|pair, _, _| {
+                pair.steps[3] = step("READ", 45.5, "rc_mlx5/mlx5_0:1 copy-in");
+            }),
+            // WRITE and READ need not go the same way.
+            (RC, "", &|pair, _, _| {
+                pair.steps[2] = step("WRITE", 46.0, "rc_mlx5/mlx5_0:1 copy-in");
+            }),
+            (RC, "says why nothing is known", &|pair, _, _| {
+                pair.reason = Some(SkipReason::Denied);
+            }),
+            (RC, "its bytes were wrong", &|pair, _, _| {
+                pair.detail = format!("{WRONG_BYTES}: WRITE");
+            }),
         ];
         for (n, (lane, wanted, edit)) in rows.iter().enumerate() {
             let mut pair = proven(lane);
@@ -598,7 +769,7 @@ mod tests {
         };
         assert!(judged(proven(RC)).proven);
         let mut fast = proven(RC);
-        fast.write_gbytes = Some(50_000.0);
+        at(&mut fast, 50_000.0);
         let fast = judged(fast);
         assert!(!fast.proven && fast.detail.contains("400000 Gb/s is more than 256000 Gb/s"));
         assert!(!judged(proven("rc_verbs/siw0:1 zero-copy")).proven);

@@ -1,8 +1,8 @@
 //! Nothing that trust needs may be missing: a healthy deployment whose transfers are proven is trusted, and whatever is taken
 //! away from its recording, it is not.
 
-use crate::on;
 use crate::rack::{Fabric, Rack};
+use crate::{on, steps};
 use dynamo_interconnect_check::bundle;
 use dynamo_interconnect_check::evaluate::{Beside, evaluate};
 use dynamo_interconnect_check::pair::{PairFacts, WRONG_LANE};
@@ -84,7 +84,7 @@ fn pair(lane: &str, initiator: &str, target: &str) -> PairFacts {
         read_gbytes: Some(45.0),
         of_line_rate: Some(0.95),
         memory: "gpu".to_owned(),
-        steps: Vec::new(),
+        steps: steps(lane, 45.0, 45.0),
         caveats: Vec::new(),
         evidence: Vec::new(),
     }
@@ -270,6 +270,15 @@ async fn transfers_that_contradict_themselves_prove_nothing() {
         ("slow and fast", &|pair| pair.write_gbytes = Some(4.0)),
         ("share above one", &|pair| pair.of_line_rate = Some(5.0)),
         ("rate", &|pair| pair.write_gbytes = Some(5000.0)),
+        ("no steps", &|pair| pair.steps.clear()),
+        ("steps over tcp", &|pair| {
+            pair.steps = steps("tcp/eth0 zero-copy", 45.0, 45.0);
+        }),
+        ("slow steps", &|pair| {
+            pair.steps = steps(&pair.lane, 4.5, 4.5);
+        }),
+        ("only READ", &|pair| drop(pair.steps.remove(0))),
+        ("reason", &|pair| pair.reason = Some(SkipReason::Denied)),
         ("gap", &|pair| {
             pair.unproven = vec![Gap {
                 kind: GapKind::HostMemory,
