@@ -11,7 +11,7 @@ use crate::environment::{self, Above};
 use crate::facts::container::Facts;
 use crate::facts::pair::PairFacts;
 use crate::hosting;
-use crate::manifest::workload::Workload;
+use crate::manifest::workload::{Worker, Workload};
 use crate::manifest::{self, Inventory, Text, view};
 use crate::report::{
     Evidence, Finding, GapKind, InputError, Note, PODS_LIST, Pairs, Report, TRANSFER, Trust,
@@ -81,12 +81,7 @@ impl Described {
             return;
         };
         for snapshot in snapshots {
-            let component = match Facts::pod(snapshot.near()).get() {
-                Ok(pod) => pod.component.clone(),
-                Err(_) => None,
-            };
-            let worker = component
-                .and_then(|name| workload.workers.iter().find(|worker| worker.name == name));
+            let worker = worker_of(snapshot, workload);
             let place = snapshot.place_mut();
             if let Some(worker) = worker {
                 place.role = Some(worker.role.word().to_owned());
@@ -94,6 +89,15 @@ impl Described {
             place.workload = Some(workload.name.clone());
         }
     }
+}
+
+/// The worker that a container is a replica of, by the component that its pod is said to be of.
+fn worker_of<'a>(snapshot: &Folded, workload: &'a Workload) -> Option<&'a Worker> {
+    let component = match Facts::pod(snapshot.near()).get() {
+        Ok(pod) => pod.component.clone()?,
+        Err(_) => return None,
+    };
+    workload.workers.iter().find(|w| w.name == component)
 }
 
 fn inventory(record: &Deployment, origin: Origin) -> Inventory {
@@ -292,7 +296,8 @@ pub fn evaluate(command: &'static str, mut bundle: Bundle, beside: Beside) -> Re
         .and_then(|recipe| renamed(&record, recipe));
     bundle.notes.extend(renamed);
     described.assign(&mut bundle.snapshots);
-    ends::doubt(&mut record, &bundle.snapshots);
+    let other_memory = ends::doubt(&mut record, &bundle.snapshots, described.workload());
+    bundle.notes.extend(other_memory);
     let made = record.transfers.as_slice();
     if budget.is_some() && described.workload().is_some_and(|w| !w.disaggregated) {
         bundle.notes.push(Note {

@@ -169,8 +169,8 @@ pub struct End {
     pub spans_nodes: Option<bool>,
     /// Its settings leave NVLink and no RDMA.
     pub over_nvlink: bool,
-    /// Its KV lies in host memory on purpose (`kv_buffer_device=cpu`).
-    pub host_memory: bool,
+    /// Its KV lies in host memory on purpose (`kv_buffer_device=cpu`); none where nothing says where it lies.
+    pub host_memory: Option<bool>,
     /// NIXL backend that its settings name.
     pub backend: Option<String>,
 }
@@ -191,6 +191,11 @@ pub struct EndPort {
 }
 
 impl End {
+    /// Its KV is known to lie in host memory.
+    pub fn in_host_memory(&self) -> bool {
+        self.host_memory == Some(true)
+    }
+
     /// The port of this name: `mlx5_0:1`, or `mlx5_0` for any port of it. `None` where ports were not read.
     fn port(&self, name: &str) -> Option<Option<&EndPort>> {
         let (device, number) = name.split_once(':').unwrap_or((name, ""));
@@ -329,10 +334,18 @@ impl PairFacts {
                 ));
             }
         }
+        let in_host = initiator.in_host_memory() && target.in_host_memory();
         match &*self.memory {
+            "gpu" if in_host && devices.is_empty() => {
+                return Some(
+                    "it was proven over NVLink, and the KV cache lies in host memory at both ends (kv_buffer_device=cpu), \
+                     from where NVLink carries none"
+                        .to_owned(),
+                );
+            }
             "gpu" => {}
             // What was seen of both ends decides, as when it was made.
-            "host" if initiator.host_memory && target.host_memory => {}
+            "host" if in_host => {}
             "host" => {
                 return Some(
                     "it was proven, and its bytes lay in host memory, where the KV cache does not"
@@ -657,12 +670,24 @@ mod tests {
             }),
             (RC, "host memory", &|pair, own, _| {
                 pair.memory = "host".to_owned();
-                own.host_memory = true;
+                own.host_memory = Some(true);
             }),
             (RC, "", &|pair, own, other| {
                 pair.memory = "host".to_owned();
-                (own.host_memory, other.host_memory) = (true, true);
+                (own.host_memory, other.host_memory) = (Some(true), Some(true));
             }),
+            (RC, "", &|_, own, other| {
+                (own.host_memory, other.host_memory) = (Some(true), Some(true));
+            }),
+            (
+                NVLINK,
+                "lies in host memory at both ends",
+                &|pair, own, other| {
+                    (own.host_memory, other.host_memory) = (Some(true), Some(true));
+                    own.node = Some("b".to_owned());
+                    pair.of_line_rate = None;
+                },
+            ),
             (NVLINK, "ends at its node", &|pair, _, _| {
                 pair.of_line_rate = None
             }),

@@ -393,6 +393,62 @@ async fn transfers_of_a_pod_that_was_not_looked_at_prove_nothing() {
 }
 
 #[tokio::test]
+async fn host_memory_is_where_kv_lies_when_it_is_written_so() {
+    let whole = recorded(Fabric::InfiniBand).await;
+    let judged_with = |change: &dyn Fn(&mut Bundle)| {
+        let mut bundle = whole.clone();
+        change(&mut bundle);
+        judged(bundle)
+    };
+    let written = |bundle: &mut Bundle| {
+        for manifest in &mut bundle.deployment.as_mut().unwrap().manifests {
+            let connector = r#""kv_connector":"NixlConnector","#;
+            assert!(manifest.text.contains(connector), "{}", manifest.text);
+            let cpu = format!(r#"{connector}"kv_buffer_device":"cpu","#);
+            manifest.text = manifest.text.replace(connector, &cpu);
+        }
+    };
+    let process = |bundle: &mut Bundle, device: &str| {
+        let text =
+            format!("\"kv_connector\": \"NixlConnector\"\n\"kv_buffer_device\": \"{device}\"\n");
+        for folded in &mut bundle.snapshots {
+            let id = "worker-kv-transfer".to_owned();
+            folded.edit(|s| _ = s.answers.insert(id, Answer::Text(text.clone())));
+        }
+    };
+    let host = |bundle: &mut Bundle| {
+        for pair in &mut bundle.deployment.as_mut().unwrap().transfers {
+            pair.memory = "host".to_owned();
+        }
+    };
+    let said = |report: &Report| {
+        let words = "goes through host memory (kv_buffer_device=cpu)";
+        report.notes.iter().any(|n| n.message.contains(words))
+    };
+    let report = judged_with(&|_| ());
+    assert!(report.trust == Trust::Trusted && !said(&report));
+    assert_eq!(judged_with(&host).trust, Trust::Unproven);
+    let report = judged_with(&|bundle| {
+        written(bundle);
+        host(bundle);
+    });
+    assert_eq!(report.trust, Trust::Trusted, "{}", report.verdict);
+    assert!(!said(&report));
+    // What runs is closer than what is written.
+    for (device, trust) in [("cpu", Trust::Trusted), ("cuda", Trust::Unproven)] {
+        let report = judged_with(&|bundle| {
+            written(bundle);
+            process(bundle, device);
+            host(bundle);
+        });
+        assert_eq!(report.trust, trust, "{device}");
+    }
+    let report = judged_with(&written);
+    assert_eq!(report.trust, Trust::Trusted, "{}", report.verdict);
+    assert!(said(&report), "{:?}", report.notes);
+}
+
+#[tokio::test]
 async fn the_verdict_counts_the_pairs_that_were_proven() {
     let whole = recorded(Fabric::InfiniBand).await;
     let said = |change: &dyn Fn(&mut Bundle)| {

@@ -50,8 +50,8 @@ pub struct Worker {
 pub struct KvTransfer {
     /// First backend of NIXL.
     pub backend: Option<String>,
-    /// KV lies in host memory on purpose (`kv_buffer_device`).
-    pub host_memory: bool,
+    /// KV lies in host memory on purpose (`kv_buffer_device`); none where no configuration says where it lies.
+    pub host_memory: Option<bool>,
 }
 
 /// Whose environment was read.
@@ -151,9 +151,12 @@ fn kv_transfer(snapshot: &Snapshot) -> Observed<Seen<KvTransfer>> {
 
 impl KvTransfer {
     fn of(config: &Value, backends: &Value) -> Self {
+        let device = config["kv_buffer_device"].as_str();
+        // Of several connectors each has its own, which is not read. Otherwise vLLM keeps it on the GPU.
+        let on_gpu = (config["kv_connector"] != "MultiConnector").then_some(false);
         Self {
             backend: backends[0].as_str().map(|name| sanitise::line(name, 80)),
-            host_memory: config["kv_buffer_device"] == "cpu",
+            host_memory: device.map(|device| device == "cpu").or(on_gpu),
         }
     }
 }
