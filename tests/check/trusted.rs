@@ -449,6 +449,15 @@ async fn host_memory_is_where_kv_lies_when_it_is_written_so() {
 }
 
 #[tokio::test]
+async fn what_always_applies_is_not_read_where_it_is_said_not_to_apply() {
+    let whole = recorded(Fabric::InfiniBand).await;
+    for id in ["environment", "kernel", "pod-spec", "worker-limits"] {
+        let report = judged(without(&whole, 1, &[id], SkipReason::NotApplicable));
+        assert_eq!(report.trust, Trust::Unproven, "{id}");
+    }
+}
+
+#[tokio::test]
 async fn the_verdict_counts_the_pairs_that_were_proven() {
     let whole = recorded(Fabric::InfiniBand).await;
     let said = |change: &dyn Fn(&mut Bundle)| {
