@@ -458,6 +458,41 @@ async fn what_always_applies_is_not_read_where_it_is_said_not_to_apply() {
 }
 
 #[tokio::test]
+async fn a_tool_that_printed_nothing_is_not_why_ports_are_unknown() {
+    let whole = recorded(Fabric::InfiniBand).await;
+    let skipped = |report: &Report, name: &str| -> Vec<(Option<SkipReason>, String)> {
+        let checks = report.checks.iter();
+        let own = checks.filter(|c| c.name == name && c.status == Status::Skipped);
+        own.map(|c| (c.reason, c.detail.clone())).collect()
+    };
+    let ports = [
+        "rdma-ports",
+        "ibstat",
+        "ibv-devinfo",
+        "ibstatus",
+        "ibv-devices",
+    ];
+    for reason in [SkipReason::NotApplicable, SkipReason::NotCollected] {
+        let mut bundle = without(&whole, 1, &ports, reason);
+        bundle.snapshots[1].edit(|s| {
+            let nothing = Answer::Text(String::new());
+            s.answers.insert("rdma-link".to_owned(), nothing);
+            if reason == SkipReason::NotCollected {
+                s.answers.retain(|id, _| !ports.contains(&id.as_str()));
+            }
+        });
+        let said = skipped(&judged(bundle), "ib-link");
+        let [(Some(SkipReason::NotCollected), detail)] = said.as_slice() else {
+            panic!("{said:?}");
+        };
+        assert!(
+            detail.contains("/ports/*/") && detail.contains("was not read in"),
+            "{detail}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn the_verdict_counts_the_pairs_that_were_proven() {
     let whole = recorded(Fabric::InfiniBand).await;
     let said = |change: &dyn Fn(&mut Bundle)| {

@@ -228,6 +228,20 @@ pub fn state_word(state: &PortState) -> &str {
     }
 }
 
+/// What a tool lists. One that was run and printed nothing says less than the kernel's own files, whose reason is then told.
+fn of_tool<E: Into<Skip>>(
+    snapshot: &Snapshot,
+    ask: &'static Ask,
+    parse: impl FnOnce(&str) -> Result<Hcas, E>,
+) -> Observed<Seen<Hcas>> {
+    let blank = |text: &str| text.trim().is_empty();
+    if !snapshot.is_pasted() && snapshot.text(ask).is_ok_and(blank) {
+        let detail = format!("{} printed nothing", ask.shown_as);
+        return Observed::Missing(Skip::new(SkipReason::NotCollected, detail));
+    }
+    tool(snapshot, ask, parse)
+}
+
 /// What each tool lists.
 struct Sources {
     /// Those that show ports, then those that only name devices.
@@ -247,11 +261,11 @@ impl Sources {
         }
         Self {
             tools: vec![
-                tool(snapshot, &ask::IBV_DEVINFO, ibv_devinfo::parse),
-                tool(snapshot, &ask::IBSTAT, ibstat::parse),
-                tool(snapshot, &ask::IBSTATUS, ibstatus::parse),
-                tool(snapshot, &ask::RDMA_LINK, rdma_link::parse),
-                tool(snapshot, &ask::IBV_DEVICES, ibv_devices::parse),
+                of_tool(snapshot, &ask::IBV_DEVINFO, ibv_devinfo::parse),
+                of_tool(snapshot, &ask::IBSTAT, ibstat::parse),
+                of_tool(snapshot, &ask::IBSTATUS, ibstatus::parse),
+                of_tool(snapshot, &ask::RDMA_LINK, rdma_link::parse),
+                of_tool(snapshot, &ask::IBV_DEVICES, ibv_devices::parse),
             ],
             named,
         }
