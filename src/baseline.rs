@@ -276,9 +276,16 @@ impl<'a> Names<'a> {
     where
         'a: 'n,
     {
-        let parts = end.split(['/', '[', ']', ' ']);
-        let known = parts.filter_map(|part| self.0.get(part).copied()).next();
-        known.unwrap_or(end)
+        self.known(end).unwrap_or(end)
+    }
+
+    fn known(&self, end: &str) -> Option<&'a str> {
+        let mut parts = end.split(['/', '[', ']', ' ']);
+        parts.find_map(|part| self.0.get(part).copied())
+    }
+
+    fn knows(&self, end: &str) -> bool {
+        self.known(end).is_some()
     }
 
     fn pair(&self, name: &str) -> String {
@@ -428,6 +435,8 @@ struct Group {
     lanes: BTreeSet<String>,
     write: Option<f64>,
     read: Option<f64>,
+    /// An end that is none of the pods that were looked at, so that its component is not known.
+    stranger: Option<String>,
 }
 
 fn by_ends(pairs: &[Pair], names: &Names<'_>) -> BTreeMap<String, Group> {
@@ -442,6 +451,8 @@ fn by_ends(pairs: &[Pair], names: &Names<'_>) -> BTreeMap<String, Group> {
             names.component(&pair.target),
         );
         let group = all.entry(format!("{from} -> {to}")).or_default();
+        let mut ends = [&pair.initiator, &pair.target].into_iter();
+        group.stranger = ends.find(|end| !names.knows(end)).cloned();
         group.lanes.insert(transports(&pair.lane));
         group.write = least(group.write, pair.write_gbytes);
         group.read = least(group.read, pair.read_gbytes);
@@ -465,9 +476,23 @@ fn pairs(out: &mut Comparison, was: BTreeMap<String, Group>, now: BTreeMap<Strin
     let all: BTreeSet<&String> = was.keys().chain(now.keys()).collect();
     for pair in all {
         let (Some(was), Some(now)) = (was.get(pair), now.get(pair)) else {
-            let when = match was.contains_key(pair) {
-                true => "no transfer was made now (--transfer)",
-                false => "no transfer was made in the baseline",
+            let stranger = |group: Option<&Group>| group.and_then(|g| g.stranger.clone());
+            let strangers =
+                |all: &BTreeMap<String, Group>| all.values().any(|group| group.stranger.is_some());
+            let was_made = was.contains_key(pair);
+            let when = match (stranger(was.get(pair)), stranger(now.get(pair))) {
+                _ if now.is_empty() => "no transfer was made now (--transfer)".to_owned(),
+                _ if was.is_empty() => "no transfer was made in the baseline".to_owned(),
+                (Some(end), _) => format!("{end} was not looked at in the baseline"),
+                (_, Some(end)) => format!("{end} was not looked at now"),
+                _ if was_made && strangers(&now) => {
+                    "now not all ends of transfers were looked at".to_owned()
+                }
+                _ if was_made => "no transfer was made now (--transfer)".to_owned(),
+                _ if strangers(&was) => {
+                    "in the baseline not all ends of transfers were looked at".to_owned()
+                }
+                _ => "no transfer was made in the baseline".to_owned(),
             };
             out.not_compared(&format!("lanes of {pair}: {when}"));
             continue;
@@ -715,6 +740,37 @@ mod tests {
                 .collect(),
             changes.not_compared,
         )
+    }
+
+    #[test]
+    fn a_transfer_of_a_pod_that_was_not_looked_at_is_compared_with_none() {
+        let seen = || vec![print("p-0", "prefill"), print("d-0", "decode")];
+        let made = || vec![pair("d-0", "p-0", 45.0)];
+        let both = report(seen(), made());
+        let lost = report(vec![print("p-0", "prefill")], made());
+        for (was, now, words) in [
+            (
+                &both,
+                &lost,
+                [
+                    "lanes of d-0 -> prefill: d-0 was not looked at now",
+                    "lanes of decode -> prefill: now not all ends of transfers were looked at",
+                ],
+            ),
+            (
+                &lost,
+                &both,
+                [
+                    "lanes of d-0 -> prefill: d-0 was not looked at in the baseline",
+                    "lanes of decode -> prefill: in the baseline not all ends of transfers were looked at",
+                ],
+            ),
+        ] {
+            let (_, said) = compared(was, now);
+            for words in words {
+                assert!(said.iter().any(|line| line == words), "{said:?}");
+            }
+        }
     }
 
     #[test]

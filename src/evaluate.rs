@@ -85,12 +85,7 @@ impl Described {
             return;
         };
         for snapshot in snapshots {
-            let component = match Facts::pod(snapshot.near()).get() {
-                Ok(pod) => pod.component.clone(),
-                Err(_) => None,
-            };
-            let worker = component
-                .and_then(|name| workload.workers.iter().find(|worker| worker.name == name));
+            let worker = worker_of(snapshot, workload);
             let place = snapshot.place_mut();
             if let Some(worker) = worker {
                 place.role = Some(worker.role.word().to_owned());
@@ -171,6 +166,15 @@ fn leave_out(described: &Described, record: &Deployment, snapshots: &mut Vec<Fol
         false
     });
     notes
+}
+
+/// The worker that a container is a replica of, by the component that its pod is said to be of.
+fn worker_of<'a>(snapshot: &Folded, workload: &'a Workload) -> Option<&'a Worker> {
+    let component = match Facts::pod(snapshot.near()).get() {
+        Ok(pod) => pod.component.clone()?,
+        Err(_) => return None,
+    };
+    workload.workers.iter().find(|w| w.name == component)
 }
 
 fn inventory(record: &Deployment, origin: Origin) -> Inventory {
@@ -403,7 +407,8 @@ pub fn evaluate(command: &'static str, mut bundle: Bundle, beside: Beside) -> Re
     described.assign(&mut bundle.snapshots);
     let left = leave_out(&described, &record, &mut bundle.snapshots);
     bundle.notes.extend(left);
-    ends::doubt(&mut record, &bundle.snapshots);
+    let other_memory = ends::doubt(&mut record, &bundle.snapshots, described.workload());
+    bundle.notes.extend(other_memory);
     let made = record.transfers.as_slice();
     if budget.is_some() && described.workload().is_some_and(|w| !w.disaggregated) {
         bundle.notes.push(Note {

@@ -3,7 +3,7 @@
 
 use crate::report::{Gap, PairReport, SkipReason, Status};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How the words on a transfer begin that arrived over another lane than was meant.
 pub const WRONG_LANE: &str = "Works, wrong lane";
@@ -108,6 +108,52 @@ pub fn impossible(gbps: f64, line_rate: Option<f64>) -> Option<(String, &'static
     (gbps > most).then(|| (format!("{gbps:.0} Gb/s is more than {than}"), source))
 }
 
+/// From this size on an operation counts as bulk; a run with smaller ones only is judged by its largest.
+pub const BULK_BYTES: u64 = 1 << 20;
+
+/// What carried bytes: `rc_mlx5` on `mlx5_0:1`, by the words of a lane.
+fn rails(lane: &str) -> impl Iterator<Item = (&str, &str)> {
+    lane.split_whitespace()
+        .filter_map(|word| word.split_once('/'))
+}
+
+/// The RDMA devices that a lane names.
+fn devices(lane: &str) -> BTreeSet<&str> {
+    let of_rdma = |transport: &str| is_verbs(transport) || transport == RDMA_BY_COUNTERS;
+    rails(lane)
+        .filter(|(transport, _)| of_rdma(transport))
+        .map(|(_, device)| device)
+        .collect()
+}
+
+/// What a line on a step says: `WRITE 64 x 1048576 bytes: rc_mlx5/mlx5_0:1 zero-copy; 46.10 GB/s; latency us ..`.
+struct Step<'a> {
+    /// `WRITE`, `READ`.
+    kind: &'a str,
+    /// Of one operation.
+    bytes: u64,
+    lane: &'a str,
+    /// GB/s; none where the line was cut before it.
+    gbytes: Option<f64>,
+}
+
+impl<'a> Step<'a> {
+    fn read(line: &'a str) -> Option<Self> {
+        let (what, told) = line.split_once(" bytes: ")?;
+        let mut words = what.split(' ');
+        let kind = words.next().filter(|k| ["WRITE", "READ"].contains(k))?;
+        let descs: u64 = words.next()?.parse().ok()?;
+        let bytes: u64 = words.nth(1)?.parse().ok()?;
+        let rate = |part: &str| part.split_once(" GB/s")?.0.parse().ok();
+        Some(Self {
+            kind,
+            bytes: descs.checked_mul(bytes)?,
+            lane: told.split(';').next().unwrap_or_default(),
+            gbytes: told.split("; ").find_map(rate),
+        })
+    }
+}
+
 /// The container at one end of a transfer, as far as the transfer can be held against it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct End {
@@ -115,12 +161,16 @@ pub struct End {
     pub node: Option<String>,
     /// Its RDMA ports; none where they were not read.
     pub ports: Option<Vec<EndPort>>,
+    /// RDMA devices that it is known to be unable to open, with what the kernel said.
+    pub closed: BTreeMap<String, String>,
+    /// It is known to have no RDMA device that it can open.
+    pub opens_none: bool,
     /// Its GPUs are part of an NVLink domain that may span nodes; none where that was not read.
     pub spans_nodes: Option<bool>,
     /// Its settings leave NVLink and no RDMA.
     pub over_nvlink: bool,
-    /// Its KV lies in host memory on purpose (`kv_buffer_device=cpu`).
-    pub host_memory: bool,
+    /// Its KV lies in host memory on purpose (`kv_buffer_device=cpu`); none where nothing says where it lies.
+    pub host_memory: Option<bool>,
     /// NIXL backend that its settings name.
     pub backend: Option<String>,
 }
@@ -141,6 +191,11 @@ pub struct EndPort {
 }
 
 impl End {
+    /// Its KV is known to lie in host memory.
+    pub fn in_host_memory(&self) -> bool {
+        self.host_memory == Some(true)
+    }
+
     /// The port of this name: `mlx5_0:1`, or `mlx5_0` for any port of it. `None` where ports were not read.
     fn port(&self, name: &str) -> Option<Option<&EndPort>> {
         let (device, number) = name.split_once(':').unwrap_or((name, ""));
@@ -151,6 +206,19 @@ impl End {
         self.ports.as_ref().map(|ports| ports.iter().find(same))
     }
 
+    /// Why it cannot open this device (`mlx5_0:1`, `mlx5_0`), where that is known.
+    fn closed(&self, name: &str) -> Option<&str> {
+        let device = name.split_once(':').map_or(name, |(device, _)| device);
+        let none = self.opens_none.then_some("no node in /dev/infiniband");
+        self.closed.get(device).map(String::as_str).or(none)
+    }
+
+    /// No RDMA port of it can have carried anything; false where that is not known.
+    fn has_no_port(&self) -> bool {
+        let dead = |port: &EndPort| port.lost.is_some() || self.closed(&port.device).is_some();
+        self.opens_none || self.ports.as_ref().is_some_and(|all| all.iter().all(dead))
+    }
+
     /// The rates of these ports together in Gb/s; none as soon as one is not known.
     fn line_rate(&self, ports: &BTreeSet<&str>) -> Option<f64> {
         ports.iter().map(|name| self.port(name)??.gbps).sum()
@@ -158,12 +226,6 @@ impl End {
 }
 
 impl PairFacts {
-    /// What carried it: `rc_mlx5` on `mlx5_0:1`, by the words of its lane.
-    fn rails(&self) -> Vec<(&str, &str)> {
-        let words = self.lane.split_whitespace();
-        words.filter_map(|word| word.split_once('/')).collect()
-    }
-
     /// What is wrong with a transfer that cannot have been as it is told; `namespace` is that of its deployment, and the
     /// ends are its initiator and its target.
     fn contradiction(&self, namespace: Option<&str>, ends: [Option<&End>; 2]) -> Option<String> {
@@ -176,6 +238,13 @@ impl PairFacts {
             "its bytes were wrong, and it is not a fail"
         } else if self.proven && !matches!(self.status, Status::Ok | Status::Warn) {
             "it was proven, and it did not succeed"
+        } else if let (Some(reason), Status::Ok | Status::Warn) = (self.reason, self.status) {
+            let words = reason.words();
+            return Some(format!(
+                "it succeeded, and says why nothing is known ({words})"
+            ));
+        } else if self.status != Status::Fail && self.detail.starts_with(WRONG_BYTES) {
+            "its bytes were wrong, and it is not a fail"
         } else if self.proven && none {
             "it was proven, and no lane is named"
         } else if rates.iter().flatten().any(|rate| !sound(rate)) {
@@ -208,51 +277,37 @@ impl PairFacts {
     /// Why a transfer that was proven cannot have been: what a transfer is judged by when it is made, as far as its record
     /// and its ends still show it.
     fn unprovable(&self, [initiator, target]: [Option<&End>; 2]) -> Option<String> {
-        let rails = self.rails();
-        let carries = |transport: &str| {
-            is_verbs(transport)
-                || is_peer_to_peer(transport)
-                || [RDMA_BY_COUNTERS, NVLINK_BY_COUNTERS].contains(&transport)
+        if self.initiator == self.target {
+            return Some(format!(
+                "it was proven, and both its ends are {}",
+                self.target
+            ));
+        }
+        let stranger = |name: &str| {
+            format!("it was proven, and {name} is not among the pods that were looked at")
         };
-        if rails.is_empty() || !rails.iter().all(|(transport, _)| carries(transport)) {
-            return Some("it was proven, over a lane that proves nothing".to_owned());
-        }
-        if self.lane.contains(EMULATED) {
-            return Some(format!("it was proven, over {EMULATED}"));
-        }
+        let Some(initiator) = initiator else {
+            return Some(stranger(&self.initiator));
+        };
+        let Some(target) = target else {
+            return Some(stranger(&self.target));
+        };
         if !self.unproven.is_empty() || self.detail.starts_with(WRONG_LANE) {
             return Some("it was proven, and says why it was not".to_owned());
         }
-        let of_rdma = |transport: &str| is_verbs(transport) || transport == RDMA_BY_COUNTERS;
-        let devices: BTreeSet<&str> = rails
-            .iter()
-            .filter(|(transport, _)| of_rdma(transport))
-            .map(|(_, device)| *device)
-            .collect();
-        for device in &devices {
-            let shown = initiator.and_then(|end| end.port(device));
-            if shown == Some(None) {
-                return Some(format!(
-                    "it was proven over {device}, and {} shows no such RDMA port",
-                    self.initiator
-                ));
-            }
-            let lost = shown.flatten().and_then(|port| port.lost.as_ref());
-            if let Some(state) = lost {
-                return Some(format!(
-                    "it was proven over {device}, and {} shows that port {state}",
-                    self.initiator
-                ));
-            }
-            let soft = shown.flatten().is_some_and(|port| port.is_software);
-            if soft || device.starts_with("rxe") || device.starts_with("siw") {
-                return Some(format!(
-                    "it was proven over {device}, which is no RDMA hardware"
-                ));
-            }
+        if let Some(why) = self.no_lane(&self.lane, initiator) {
+            return Some(why);
+        }
+        let devices = devices(&self.lane);
+        // A lane names the devices of the initiator alone: the target may use any that it has.
+        if !devices.is_empty() && target.has_no_port() {
+            return Some(format!(
+                "it was proven over RDMA, and {} has no RDMA port that is up and that it can open",
+                self.target
+            ));
         }
         let line_rate = initiator
-            .and_then(|end| end.line_rate(&devices))
+            .line_rate(&devices)
             .filter(|_| !devices.is_empty());
         let gbps = [self.write_gbytes, self.read_gbytes].map(|rate| rate.map(|rate| rate * 8.0));
         let mut rates = gbps.iter().flatten();
@@ -279,13 +334,18 @@ impl PairFacts {
                 ));
             }
         }
+        let in_host = initiator.in_host_memory() && target.in_host_memory();
         match &*self.memory {
+            "gpu" if in_host && devices.is_empty() => {
+                return Some(
+                    "it was proven over NVLink, and the KV cache lies in host memory at both ends (kv_buffer_device=cpu), \
+                     from where NVLink carries none"
+                        .to_owned(),
+                );
+            }
             "gpu" => {}
             // What was seen of both ends decides, as when it was made.
-            "host"
-                if [initiator, target]
-                    .iter()
-                    .all(|e| e.is_some_and(|e| e.host_memory)) => {}
+            "host" if in_host => {}
             "host" => {
                 return Some(
                     "it was proven, and its bytes lay in host memory, where the KV cache does not"
@@ -294,7 +354,6 @@ impl PairFacts {
             }
             _ => return Some("it was proven, and no memory is named".to_owned()),
         }
-        let (initiator, target) = (initiator?, target?);
         let apart =
             initiator.node.is_some() && target.node.is_some() && initiator.node != target.node;
         if apart && devices.is_empty() {
@@ -312,10 +371,103 @@ impl PairFacts {
         }
         // Only UCX prints what it takes; of the other backends the counters tell.
         let of_ucx = |transport: &str| is_verbs(transport) || is_peer_to_peer(transport);
-        let by_ucx = rails.iter().all(|(transport, _)| of_ucx(transport));
-        let own = initiator.backend.as_deref()?;
-        (by_ucx != own.eq_ignore_ascii_case("UCX")).then(|| {
-            format!("it was proven over a lane that is none of {own}, the backend of the worker")
+        let by_ucx = rails(&self.lane).all(|(transport, _)| of_ucx(transport));
+        let own = initiator.backend.as_deref();
+        if let Some(own) = own.filter(|own| by_ucx != own.eq_ignore_ascii_case("UCX")) {
+            return Some(format!(
+                "it was proven over a lane that is none of {own}, the backend of the worker"
+            ));
+        }
+        self.other_steps(initiator)
+    }
+
+    /// Why bytes that went over this lane prove nothing.
+    fn no_lane(&self, lane: &str, initiator: &End) -> Option<String> {
+        let carries = |transport: &str| {
+            is_verbs(transport)
+                || is_peer_to_peer(transport)
+                || [RDMA_BY_COUNTERS, NVLINK_BY_COUNTERS].contains(&transport)
+        };
+        let mut transports = rails(lane).map(|(transport, _)| transport).peekable();
+        if transports.peek().is_none() || !transports.all(carries) {
+            return Some("it was proven, over a lane that proves nothing".to_owned());
+        }
+        if lane.contains(EMULATED) {
+            return Some(format!("it was proven, over {EMULATED}"));
+        }
+        for device in devices(lane) {
+            let shown = initiator.port(device);
+            if shown == Some(None) {
+                return Some(format!(
+                    "it was proven over {device}, and {} shows no such RDMA port",
+                    self.initiator
+                ));
+            }
+            let lost = shown.flatten().and_then(|port| port.lost.as_ref());
+            if let Some(state) = lost {
+                return Some(format!(
+                    "it was proven over {device}, and {} shows that port {state}",
+                    self.initiator
+                ));
+            }
+            if let Some(why) = initiator.closed(device) {
+                return Some(format!(
+                    "it was proven over {device}, which {} cannot open: {why}",
+                    self.initiator
+                ));
+            }
+            let soft = shown.flatten().is_some_and(|port| port.is_software);
+            if soft || device.starts_with("rxe") || device.starts_with("siw") {
+                return Some(format!(
+                    "it was proven over {device}, which is no RDMA hardware"
+                ));
+            }
+        }
+        None
+    }
+
+    /// Where its steps tell another story than the transfer does as a whole. Each shape is moved as WRITE and as READ, and the
+    /// large ones tell the lane.
+    fn other_steps(&self, initiator: &End) -> Option<String> {
+        let mut steps = Vec::new();
+        for line in &self.steps {
+            let Some(step) = Step::read(line) else {
+                return Some("it was proven, and a step of it cannot be read".to_owned());
+            };
+            steps.push(step);
+        }
+        let largest = steps.iter().map(|step| step.bytes).max().unwrap_or(0);
+        let least = largest.clamp(1, BULK_BYTES);
+        let bulk = || steps.iter().filter(|step| step.bytes >= least);
+        let told = [("WRITE", self.write_gbytes), ("READ", self.read_gbytes)];
+        for (kind, gbytes) in told {
+            if !bulk().any(|step| step.kind == kind) {
+                return Some(format!(
+                    "it was proven, and no {kind} of it is recorded that tells a lane"
+                ));
+            }
+            let own = steps.iter().rfind(|step| step.kind == kind);
+            let own = own.and_then(|step| step.gbytes);
+            // A line is rounded.
+            let far = |own: f64, all: f64| (own - all).abs() > all * 0.02 + 0.01;
+            if let (Some(own), Some(all)) = (own, gbytes)
+                && far(own, all)
+            {
+                return Some(format!(
+                    "its {kind} is told at {all:.2} GB/s, and the step at {own:.2} GB/s"
+                ));
+            }
+        }
+        let mut all = bulk();
+        let wrong = all.find_map(|step| Some((step.kind, self.no_lane(step.lane, initiator)?)));
+        if let Some((kind, why)) = wrong {
+            return Some(format!("a {kind} of it tells another lane: {why}"));
+        }
+        let last = bulk().next_back()?;
+        // A line without its bandwidth was cut, perhaps within its lane.
+        (last.gbytes.is_some() && last.lane != self.lane).then(|| {
+            let kind = last.kind;
+            format!("it was proven over another lane than the last {kind} of it went")
         })
     }
 
@@ -385,10 +537,30 @@ mod tests {
             read_gbytes: Some(45.5),
             of_line_rate: Some(0.91),
             memory: "gpu".to_owned(),
-            steps: vec![],
+            steps: vec![
+                format!("WRITE 1 x 8 bytes: {SMALL}; 0.00 GB/s; latency us min 1.0"),
+                format!("READ 1 x 8 bytes: {SMALL}; 0.00 GB/s; latency us min 1.0"),
+                step("WRITE", 46.0, lane),
+                step("READ", 45.5, lane),
+            ],
             caveats: vec![],
             evidence: vec![],
         }
+    }
+
+    /// What a few bytes go over tells nothing of the others.
+    const SMALL: &str = "tcp/eth0 short";
+
+    fn step(kind: &str, gbytes: f64, lane: &str) -> String {
+        format!("{kind} 64 x 1048576 bytes: {lane}; {gbytes:.2} GB/s; latency us min 1.0")
+    }
+
+    /// The same bandwidth as a whole and in the steps.
+    fn at(pair: &mut PairFacts, gbytes: f64) {
+        (pair.write_gbytes, pair.read_gbytes) = (Some(gbytes), Some(gbytes));
+        pair.steps = ["WRITE", "READ"]
+            .map(|kind| step(kind, gbytes, &pair.lane))
+            .into();
     }
 
     fn end(node: &str) -> End {
@@ -416,6 +588,10 @@ mod tests {
         type Edit<'a> = &'a dyn Fn(&mut PairFacts, &mut End, &mut End);
         let port = |end: &mut End, change: &dyn Fn(&mut EndPort)| {
             end.ports.iter_mut().flatten().for_each(change);
+        };
+        let close = |end: &mut End, device: &str| {
+            let why = "EACCES".to_owned();
+            end.closed.insert(device.to_owned(), why);
         };
         let rows: &[(&str, &str, Edit<'_>)] = &[
             (RC, "", &|_, _, _| ()),
@@ -445,6 +621,43 @@ mod tests {
             (RC, "shows that port DOWN", &|_, own, _| {
                 port(own, &|p| p.lost = Some("DOWN".to_owned()));
             }),
+            (RC, "cannot open: EACCES", &|_, own, _| close(own, "mlx5_0")),
+            (COUNTED, "cannot open: EACCES", &|_, own, _| {
+                close(own, "mlx5_0")
+            }),
+            (RC, "cannot open: EACCES", &|_, own, _| {
+                own.ports = None;
+                close(own, "mlx5_0");
+            }),
+            (RC, "", &|_, own, _| close(own, "mlx5_1")),
+            (RC, "cannot open: no node", &|_, own, _| {
+                own.opens_none = true
+            }),
+            // The target may have used another.
+            (RC, "", &|_, _, other| {
+                close(other, "mlx5_0");
+                let ports = other.ports.get_or_insert_default();
+                let second = EndPort {
+                    device: "mlx5_1".to_owned(),
+                    ..ports[0].clone()
+                };
+                ports.push(second);
+            }),
+            (RC, "prefill-0 has no RDMA port", &|_, _, other| {
+                close(other, "mlx5_0")
+            }),
+            (RC, "prefill-0 has no RDMA port", &|_, _, other| {
+                (other.ports, other.opens_none) = (None, true);
+            }),
+            (RC, "prefill-0 has no RDMA port", &|_, _, other| {
+                port(other, &|p| p.lost = Some("DOWN".to_owned()));
+            }),
+            (RC, "", &|_, _, other| other.ports = None),
+            (NVLINK, "", &|pair, own, other| {
+                (own.opens_none, other.opens_none) = (true, true);
+                own.node = Some("b".to_owned());
+                pair.of_line_rate = None;
+            }),
             (RC, "more than 2.2 times", &|_, own, _| {
                 port(own, &|p| p.gbps = Some(100.0))
             }),
@@ -457,12 +670,24 @@ mod tests {
             }),
             (RC, "host memory", &|pair, own, _| {
                 pair.memory = "host".to_owned();
-                own.host_memory = true;
+                own.host_memory = Some(true);
             }),
             (RC, "", &|pair, own, other| {
                 pair.memory = "host".to_owned();
-                (own.host_memory, other.host_memory) = (true, true);
+                (own.host_memory, other.host_memory) = (Some(true), Some(true));
             }),
+            (RC, "", &|_, own, other| {
+                (own.host_memory, other.host_memory) = (Some(true), Some(true));
+            }),
+            (
+                NVLINK,
+                "lies in host memory at both ends",
+                &|pair, own, other| {
+                    (own.host_memory, other.host_memory) = (Some(true), Some(true));
+                    own.node = Some("b".to_owned());
+                    pair.of_line_rate = None;
+                },
+            ),
             (NVLINK, "ends at its node", &|pair, _, _| {
                 pair.of_line_rate = None
             }),
@@ -478,6 +703,59 @@ mod tests {
                 (own.over_nvlink, other.over_nvlink) = (true, true);
             }),
             (RC, "", &|_, own, _| own.over_nvlink = true),
+            (RC, "", &|pair, _, _| pair.steps[1] = step("READ", 45.5, RC)),
+            (RC, "no WRITE of it is recorded", &|pair, _, _| {
+                pair.steps.clear()
+            }),
+            (RC, "no READ of it is recorded", &|pair, _, _| {
+                pair.steps.truncate(3)
+            }),
+            (RC, "no WRITE of it is recorded", &|pair, _, _| {
+                pair.steps.remove(2);
+            }),
+            (RC, "no WRITE of it is recorded", &|pair, _, _| {
+                let nothing = |line: &String| line.replace("64 x 1048576", "0 x 0");
+                pair.steps = pair.steps[2..].iter().map(nothing).collect();
+            }),
+            (RC, "a step of it cannot be read", &|pair, _, _| {
+                pair.steps.push("moved something".to_owned());
+            }),
+            (
+                RC,
+                "WRITE is told at 46.00 GB/s, and the step at 4.00",
+                &|pair, _, _| {
+                    pair.steps[2] = step("WRITE", 4.0, RC);
+                },
+            ),
+            (
+                RC,
+                "READ is told at 45.50 GB/s, and the step at 4.00",
+                &|pair, _, _| {
+                    pair.steps[3] = step("READ", 4.0, RC);
+                },
+            ),
+            (RC, "a WRITE of it tells another lane", &|pair, _, _| {
+                pair.steps[2] = step("WRITE", 46.0, "tcp/eth0 zero-copy");
+            }),
+            (RC, "a WRITE of it tells another lane", &|pair, _, _| {
+                pair.steps[2] = step("WRITE", 46.0, "unknown lane (why)");
+            }),
+            (RC, "a READ of it tells another lane", &|pair, _, _| {
+                pair.steps[3] = step("READ", 45.5, "rc_mlx5/mlx5_9:1 zero-copy");
+            }),
+            (RC, "another lane than the last READ", &|pair, _, _| {
+                pair.steps[3] = step("READ", 45.5, "rc_mlx5/mlx5_0:1 copy-in");
+            }),
+            // WRITE and READ need not go the same way.
+            (RC, "", &|pair, _, _| {
+                pair.steps[2] = step("WRITE", 46.0, "rc_mlx5/mlx5_0:1 copy-in");
+            }),
+            (RC, "says why nothing is known", &|pair, _, _| {
+                pair.reason = Some(SkipReason::Denied);
+            }),
+            (RC, "its bytes were wrong", &|pair, _, _| {
+                pair.detail = format!("{WRONG_BYTES}: WRITE");
+            }),
         ];
         for (n, (lane, wanted, edit)) in rows.iter().enumerate() {
             let mut pair = proven(lane);
@@ -490,15 +768,35 @@ mod tests {
     }
 
     #[test]
-    fn a_transfer_between_strangers_is_held_against_itself() {
+    fn a_transfer_with_a_stranger_or_with_itself_proves_nothing() {
+        let (own, other) = (end("a"), end("b"));
+        for (ends, who) in [
+            ([None, Some(&other)], "decode-0 is not among"),
+            ([Some(&own), None], "prefill-0 is not among"),
+            ([None, None], "decode-0 is not among"),
+        ] {
+            let mut pair = proven(RC);
+            pair.doubt(None, ends);
+            assert!(!pair.proven && pair.detail.contains(who), "{}", pair.detail);
+        }
         let mut pair = proven(RC);
-        pair.doubt(None, [None, None]);
-        assert!(pair.proven);
-        pair.write_gbytes = Some(50_000.0);
-        pair.doubt(None, [None, None]);
-        assert!(!pair.proven && pair.detail.contains("400000 Gb/s is more than 256000 Gb/s"));
-        let mut pair = proven("rc_verbs/siw0:1 zero-copy");
-        pair.doubt(None, [None, None]);
-        assert!(!pair.proven);
+        pair.initiator.clone_from(&pair.target);
+        pair.doubt(None, [Some(&own), Some(&own)]);
+        assert!(!pair.proven && pair.detail.contains("both its ends are prefill-0"));
+    }
+
+    #[test]
+    fn a_transfer_is_held_against_itself_where_nothing_is_known_of_its_ends() {
+        let (own, other) = (End::default(), End::default());
+        let judged = |mut pair: PairFacts| {
+            pair.doubt(None, [Some(&own), Some(&other)]);
+            pair
+        };
+        assert!(judged(proven(RC)).proven);
+        let mut fast = proven(RC);
+        at(&mut fast, 50_000.0);
+        let fast = judged(fast);
+        assert!(!fast.proven && fast.detail.contains("400000 Gb/s is more than 256000 Gb/s"));
+        assert!(!judged(proven("rc_verbs/siw0:1 zero-copy")).proven);
     }
 }

@@ -144,6 +144,9 @@ pub struct Pairs {
     /// Pairs in question between which no transfer was made.
     #[serde(skip)]
     left: usize,
+    /// Pairs between which a transfer was made, and which are none of those in question.
+    #[serde(skip)]
+    beside: BTreeSet<[String; 2]>,
 }
 
 /// The two ends of a pair, whichever moved the bytes.
@@ -156,7 +159,12 @@ impl Pairs {
     pub fn of(made: Vec<PairReport>, of: usize) -> Self {
         let different: BTreeSet<_> = made.iter().map(|p| ends(&p.initiator, &p.target)).collect();
         let left = of.saturating_sub(different.len());
-        Self { made, of, left }
+        Self {
+            made,
+            of,
+            left,
+            beside: BTreeSet::new(),
+        }
     }
 
     /// These transfers, where every pair of one side with the other is in question. A thousand workers have a quarter of a
@@ -170,15 +178,21 @@ impl Pairs {
         let in_question = |[one, other]: &[&str; 2]| {
             from.contains(one) && to.contains(other) || from.contains(other) && to.contains(one)
         };
-        let tried: BTreeSet<_> = made
+        let (tried, beside): (BTreeSet<_>, BTreeSet<_>) = made
             .iter()
             .map(|pair| ends(&pair.initiator, &pair.target))
-            .filter(in_question)
-            .collect();
+            .partition(in_question);
+        let beside = beside.into_iter().map(|pair| pair.map(str::to_owned));
+        let beside = beside.collect();
         let different = from.len() * to.len() - both * both.saturating_sub(1) / 2;
         let left = different - tried.len();
         let of = sides[0].len() * sides[1].len();
-        Self { made, of, left }
+        Self {
+            made,
+            of,
+            left,
+            beside,
+        }
     }
 
     /// The lane of every pair in question was shown, and there is one.

@@ -2,7 +2,7 @@
 
 mod folded;
 
-use crate::ask::{self, Ask};
+use crate::ask::{self, Ask, Needs};
 use crate::observed::Skip;
 use crate::pair::PairFacts;
 use crate::report::{Evidence, EvidenceSource, InputError, Note, SkipReason};
@@ -376,6 +376,11 @@ impl Snapshot {
     fn raw(&self, ask: &Ask) -> Result<&str, Skip> {
         match self.answers.get(ask.id) {
             Some(Answer::Text(text)) => Ok(text),
+            // Whether it arises is asked of no probe, so that none can have said so.
+            Some(Answer::Missing {
+                reason: SkipReason::NotApplicable,
+                ..
+            }) if matches!(ask.needs, Needs::Nothing | Needs::Worker) => Err(self.unread(ask)),
             Some(Answer::Missing { reason, detail }) => Err(Skip::new(*reason, detail.clone())),
             None if self.is_pasted() => Err(match ask::paste_word(ask) {
                 Some(word) => Skip::not_pasted([word]),
@@ -387,11 +392,13 @@ impl Snapshot {
                     ),
                 ),
             }),
-            None => {
-                let detail = format!("{} was not read in {}", ask.shown_as, self.place.pod);
-                Err(Skip::new(SkipReason::NotCollected, detail))
-            }
+            None => Err(self.unread(ask)),
         }
+    }
+
+    fn unread(&self, ask: &Ask) -> Skip {
+        let detail = format!("{} was not read in {}", ask.shown_as, self.place.pod);
+        Skip::new(SkipReason::NotCollected, detail)
     }
 }
 

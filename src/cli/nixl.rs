@@ -506,7 +506,7 @@ fn intent(initiator: &Snapshot, target: &Snapshot) -> Intent {
     });
     Intent {
         path,
-        host_memory: own.host_memory && other.host_memory,
+        host_memory: own.in_host_memory() && other.in_host_memory(),
         backend: own.backend,
         line_rates: BTreeMap::new(),
         likely_cause: worst.map(|f| format!("{} ({})", f.detail, f.target)),

@@ -1,18 +1,26 @@
 //! The containers at the ends of transfers, from what was read of them.
 
+use super::worker_of;
 use crate::facts::container::Facts;
 use crate::facts::container::rdma::{Device, state_word};
 use crate::facts::hca::PortState;
 use crate::facts::nvidia_smi_q::{FabricState, Query};
-use crate::facts::pair::{End, EndPort};
+use crate::facts::pair::{End, EndPort, PairFacts};
 use crate::facts::sysfs::Backing;
 use crate::judge::TransportList;
+use crate::manifest::workload::{Worker, Workload};
+use crate::report::Note;
 use crate::snapshot::{Deployment, Folded, Snapshot};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Takes from transfers that contradict themselves, or the containers that they were made between, what could be taken for a
 /// proof. The same for a run and for its recording, which may come from anybody.
-pub(super) fn doubt(record: &mut Deployment, snapshots: &[Folded]) {
+/// Says what the transfers that are left do not show. Of a container of which nothing is known its `workload` tells.
+pub(super) fn doubt(
+    record: &mut Deployment,
+    snapshots: &[Folded],
+    workload: Option<&Workload>,
+) -> Option<Note> {
     let proven = record.transfers.iter().filter(|pair| pair.proven);
     let named: BTreeSet<&str> = proven
         .flat_map(|pair| [pair.initiator.as_str(), pair.target.as_str()])
@@ -25,7 +33,10 @@ pub(super) fn doubt(record: &mut Deployment, snapshots: &[Folded]) {
     for folded in own.into_iter().chain(beside) {
         let pod = &folded.place().pod;
         if named.contains(pod.as_str()) && !ends.contains_key(pod) {
-            ends.insert(pod.clone(), end(&folded.open()));
+            let mut end = end(&folded.open());
+            let written = || worker_of(folded, workload?).map(Worker::kv_in_host_memory);
+            end.host_memory = end.host_memory.or_else(written);
+            ends.insert(pod.clone(), end);
         }
     }
     let namespace = record.namespace.as_deref();
@@ -34,6 +45,17 @@ pub(super) fn doubt(record: &mut Deployment, snapshots: &[Folded]) {
         let both = [of(&pair.initiator), of(&pair.target)];
         pair.doubt(namespace, both);
     }
+    let in_host = |name: &str| ends.get(name).is_some_and(End::in_host_memory);
+    let other_memory = |pair: &&PairFacts| {
+        pair.proven && pair.memory == "gpu" && in_host(&pair.initiator) && in_host(&pair.target)
+    };
+    let pair = record.transfers.iter().find(other_memory)?;
+    Some(Note {
+        object: format!("{} -> {}", pair.initiator, pair.target),
+        message: "the KV cache of these workers goes through host memory (kv_buffer_device=cpu), and their lane was proven for \
+                  GPU memory; --transfer --memory host shows that of host memory"
+            .to_owned(),
+    })
 }
 
 /// What a transfer is held against at one end.
@@ -44,6 +66,10 @@ pub fn end(snapshot: &Snapshot) -> End {
     let kv_transfer = facts.process.kv_transfer.known();
     let tls = TransportList::parse(value("UCX_TLS").unwrap_or_default());
     let devices = facts.rdma.devices.known();
+    let granted = facts.rdma.granted.known();
+    let refused = granted.iter().flat_map(|granted| &granted.refused);
+    let absent = granted.iter().flat_map(|granted| &granted.absent);
+    let no_node = || "no node in /dev/infiniband".to_owned();
     let named = [
         "SGLANG_DISAGGREGATION_NIXL_BACKEND",
         "TRTLLM_NIXL_KVCACHE_BACKEND",
@@ -52,12 +78,18 @@ pub fn end(snapshot: &Snapshot) -> End {
     End {
         node: snapshot.place.node.clone(),
         ports: devices.map(|devices| devices.iter().flat_map(ports).collect()),
+        closed: refused
+            .map(|(device, why)| (device.clone(), why.clone()))
+            .chain(absent.map(|device| (device.clone(), no_node())))
+            .collect(),
+        opens_none: granted
+            .is_some_and(|granted| !granted.nodes.iter().any(|node| node.starts_with("uverbs"))),
         spans_nodes: facts.gpu.fabric.known().and_then(|seen| spans_nodes(seen)),
         over_nvlink: value("UCX_TLS").is_some_and(|tls| !tls.is_empty())
             && !tls.negated()
             && !tls.names_rdma()
             && tls.allows("cuda_ipc"),
-        host_memory: kv_transfer.is_some_and(|config| config.host_memory),
+        host_memory: kv_transfer.and_then(|config| config.host_memory),
         backend: backend.or_else(|| kv_transfer?.backend.clone()),
     }
 }

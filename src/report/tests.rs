@@ -672,6 +672,51 @@ fn a_proven_lane_is_said() {
 }
 
 #[test]
+fn pairs_that_are_not_in_question_are_none_of_those_that_were_proven() {
+    let of = |initiator: &str, target: &str| {
+        let (mut pair, _) = transfer(Status::Ok, &[]);
+        (pair.initiator, pair.target) = (initiator.to_owned(), target.to_owned());
+        pair.proven = true;
+        pair
+    };
+    let said = |made: Vec<PairReport>| {
+        let sides = [vec!["p-0", "p-1"], vec!["d-0"]];
+        verdict(
+            Trust::Unproven,
+            &[workload(1, true)],
+            &[],
+            &Pairs::between(made, &sides),
+            &[],
+            &[],
+            &[],
+        )
+    };
+    let every = "the lane of every pair was proven, but a check that trust needs failed";
+    for (made, words) in [
+        (vec![of("d-0", "p-0"), of("d-0", "p-1")], every),
+        (
+            vec![of("d-0", "p-0"), of("p-0", "p-1")],
+            "1 of 2 pairs was proven; the other was not tried",
+        ),
+        (
+            vec![of("d-0", "p-0"), of("d-9", "p-1")],
+            "1 of 2 pairs was proven; the other was not tried",
+        ),
+        (
+            vec![of("p-0", "p-1"), of("d-9", "p-1")],
+            "0 of 2 pairs were proven; 2 were not tried",
+        ),
+        (
+            vec![of("d-0", "p-0"), of("d-0", "p-1"), of("d-9", "p-1")],
+            every,
+        ),
+    ] {
+        let said = said(made);
+        assert!(said.contains(words), "{said}");
+    }
+}
+
+#[test]
 fn an_end_of_which_nothing_was_seen_is_not_said_to_be_free_of_failures() {
     let target = Target::input("pasted outputs");
     let ends = [Probed {

@@ -290,16 +290,18 @@ fn proven_pairs(pairs: &Pairs) -> String {
             .entry(ends(&pair.initiator, &pair.target))
             .or_insert(true) &= pair.proven;
     }
+    let in_question = |pair: &[&str; 2]| !pairs.beside.contains(&pair.map(str::to_owned));
+    tried.retain(|pair, _| in_question(pair));
     let proven = tried.values().filter(|proven| **proven).count();
     let of = pairs.of.max(tried.len());
-    if proven == of {
+    if proven == of && pairs.left == 0 {
         return "the lane of every pair was proven, but a check that trust needs failed or could not be made".to_owned();
     }
     let was = |n: usize| if n == 1 { "was" } else { "were" };
     let pair = if of == 1 { "pair" } else { "pairs" };
     let left = match pairs.left {
         0 => String::new(),
-        n if n + tried.len() == of && proven == tried.len() => {
+        n if n + tried.len() == of && proven == tried.len() && proven > 0 => {
             format!(
                 "; the {} {} not tried",
                 if n == 1 { "other" } else { "others" },

@@ -9,7 +9,7 @@ use super::protocol::{Memory, PortFacts, Ready, Role};
 use super::record::{Failure, Stage, StepRecord, TransferRecord, What};
 use super::ucx_text::{self, UcxText};
 use super::{cause, complaints, words};
-pub use crate::pair::RATE_OK;
+pub use crate::pair::{BULK_BYTES, RATE_OK};
 use crate::pair::{WRONG_BYTES, WRONG_LANE, impossible};
 use crate::report::{Gap, GapKind, SkipReason, Status};
 use std::collections::BTreeMap;
@@ -115,8 +115,6 @@ pub const RATE_FAR: f64 = 0.7;
 pub const RATE_BOUNCE: f64 = 0.05;
 /// Smaller operations are not held against a line rate: one at a time, latency dominates them.
 pub const RATE_BYTES: u64 = 64 << 20;
-/// From this size on an operation counts as bulk; a run with smaller ones only is judged by its largest.
-pub const BULK_BYTES: u64 = 1 << 20;
 /// Where the thresholds come from.
 pub const RATE_SOURCE: &str = "judgement of this project: large RDMA writes reach 92 to 98 % of line rate, since headers \
 take 1 to 3 %; azurehpc-health-checks passes ib_write_bw at 90 to 95 %";

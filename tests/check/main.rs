@@ -87,6 +87,17 @@ async fn on(fake: &FakeCluster, args: &[&str]) -> Run {
     run(&all).await
 }
 
+const LANE: &str = "rc_mlx5/mlx5_0:1 zero-copy";
+
+/// What a transfer over this lane says of its steps, at these bandwidths in GB/s.
+fn steps(lane: &str, write: f64, read: f64) -> Vec<String> {
+    [("WRITE", write), ("READ", read)]
+        .map(|(kind, gbytes)| {
+            format!("{kind} 64 x 1048576 bytes: {lane}; {gbytes:.2} GB/s; latency us min 1.0")
+        })
+        .into()
+}
+
 /// Puts transfers from prefill-0 with this READ bandwidth into a recording.
 fn with_transfers(saved: &str, transfers: &[(&str, f64, &str)]) {
     let path = std::path::Path::new(saved).join("bundle.json");
@@ -94,9 +105,9 @@ fn with_transfers(saved: &str, transfers: &[(&str, f64, &str)]) {
     let transfer = |(initiator, read, status): &(&str, f64, &str)| {
         serde_json::json!({
             "initiator": initiator, "target": "prefill-0", "namespace": "llm", "status": status, "detail": "d", "fix": null,
-            "proven": *status == "ok", "wrong_bytes": false, "reason": null, "lane": "rc_mlx5/mlx5_0:1 zero-copy",
-            "write_gbytes": 46.0, "read_gbytes": read, "of_line_rate": null, "memory": "gpu", "steps": [], "caveats": [],
-            "evidence": [],
+            "proven": *status == "ok", "wrong_bytes": false, "reason": null, "lane": LANE,
+            "write_gbytes": 46.0, "read_gbytes": read, "of_line_rate": null, "memory": "gpu", "steps": steps(LANE, 46.0, *read),
+            "caveats": [], "evidence": [],
         })
     };
     bundle["deployment"]["transfers"] = transfers.iter().map(transfer).collect();

@@ -1,13 +1,13 @@
 //! Nothing that trust needs may be missing: a healthy deployment whose transfers are proven is trusted, and whatever is taken
 //! away from its recording, it is not.
 
-use crate::on;
 use crate::rack::{Fabric, Rack};
+use crate::{on, steps};
 use dynamo_interconnect_check::bundle;
 use dynamo_interconnect_check::evaluate::{Beside, evaluate};
 use dynamo_interconnect_check::pair::{PairFacts, WRONG_LANE};
 use dynamo_interconnect_check::report::{Gap, GapKind, Report, SkipReason, Status, Trust};
-use dynamo_interconnect_check::snapshot::{Answer, Bundle};
+use dynamo_interconnect_check::snapshot::{Answer, Bundle, Folded};
 use tempfile::TempDir;
 
 const REASONS: [SkipReason; 3] = [
@@ -84,7 +84,7 @@ fn pair(lane: &str, initiator: &str, target: &str) -> PairFacts {
         read_gbytes: Some(45.0),
         of_line_rate: Some(0.95),
         memory: "gpu".to_owned(),
-        steps: Vec::new(),
+        steps: steps(lane, 45.0, 45.0),
         caveats: Vec::new(),
         evidence: Vec::new(),
     }
@@ -270,6 +270,15 @@ async fn transfers_that_contradict_themselves_prove_nothing() {
         ("slow and fast", &|pair| pair.write_gbytes = Some(4.0)),
         ("share above one", &|pair| pair.of_line_rate = Some(5.0)),
         ("rate", &|pair| pair.write_gbytes = Some(5000.0)),
+        ("no steps", &|pair| pair.steps.clear()),
+        ("steps over tcp", &|pair| {
+            pair.steps = steps("tcp/eth0 zero-copy", 45.0, 45.0);
+        }),
+        ("slow steps", &|pair| {
+            pair.steps = steps(&pair.lane, 4.5, 4.5);
+        }),
+        ("only READ", &|pair| drop(pair.steps.remove(0))),
+        ("reason", &|pair| pair.reason = Some(SkipReason::Denied)),
         ("gap", &|pair| {
             pair.unproven = vec![Gap {
                 kind: GapKind::HostMemory,
@@ -296,6 +305,189 @@ async fn transfers_that_contradict_themselves_prove_nothing() {
             said.iter().filter(contradicts).count(),
             1,
             "{what}: {said:?}"
+        );
+    }
+}
+
+/// Writes another text for an answer of the worker of this name.
+fn rewrite(bundle: &mut Bundle, pod: &str, id: &str, change: impl Fn(&str) -> String) {
+    let of_pod = |folded: &&mut Folded| folded.place().pod == pod;
+    let folded = bundle.snapshots.iter_mut().find(of_pod).unwrap();
+    folded.edit(|snapshot| {
+        let answer = snapshot.answers.get_mut(id).unwrap();
+        let Answer::Text(text) = answer else {
+            panic!("{id}: {answer:?}");
+        };
+        *text = change(text);
+    });
+}
+
+#[tokio::test]
+async fn transfers_over_a_device_that_does_not_open_prove_nothing() {
+    // Per fabric the node of the device of the lane, and of another.
+    for (fabric, device, node, other) in [
+        (Fabric::InfiniBand, "mlx5_0", "uverbs0", "uverbs1"),
+        (Fabric::Efa, "rdmap100s0", "uverbs21", "uverbs1"),
+    ] {
+        let whole = recorded(fabric).await;
+        let proven = |change: &dyn Fn(&mut Bundle)| {
+            let mut bundle = whole.clone();
+            change(&mut bundle);
+            let made = judged(bundle).pairs.made;
+            made.into_iter().filter(|pair| pair.proven).count()
+        };
+        let (ask, nodes) = ("dev-infiniband-open", "dev-infiniband");
+        let refused = |text: &str, node: &str| {
+            let opens = format!("{node}: open");
+            assert!(text.contains(&opens), "{text}");
+            text.replace(&opens, &format!("{node}: EACCES"))
+        };
+        let own = |bundle: &mut Bundle, node: &str| {
+            rewrite(bundle, "g-decode-0", ask, |text| refused(text, node));
+        };
+        assert_eq!(proven(&|_| ()), 4);
+        assert_eq!(proven(&|bundle| own(bundle, node)), 2, "{device}");
+        assert_eq!(proven(&|bundle| own(bundle, other)), 4, "{device}");
+        let gone = |bundle: &mut Bundle| {
+            rewrite(bundle, "g-decode-0", nodes, |text| {
+                text.replace(&format!("{node}\n"), "")
+            });
+        };
+        assert_eq!(proven(&gone), 2, "{device}");
+        // The lane does not say which device of the target took part.
+        let target = |bundle: &mut Bundle| {
+            rewrite(bundle, "g-prefill-0", ask, |text| refused(text, node));
+        };
+        assert_eq!(proven(&target), 4, "{device}");
+        let none = |bundle: &mut Bundle| {
+            rewrite(bundle, "g-prefill-0", nodes, |_| String::new());
+        };
+        assert_eq!(proven(&none), 2, "{device}");
+        let unread = without(&whole, 2, &[ask, nodes], SkipReason::Timeout);
+        let made = judged(unread).pairs.made;
+        assert!(made.iter().all(|pair| pair.proven), "{device}");
+    }
+}
+
+#[tokio::test]
+async fn transfers_of_a_pod_that_was_not_looked_at_prove_nothing() {
+    let mut bundle = recorded(Fabric::InfiniBand).await;
+    let decode = |folded: &Folded| folded.place().pod == "g-decode-1";
+    bundle.snapshots.retain(|folded| !decode(folded));
+    let report = judged(bundle.clone());
+    assert_eq!(report.trust, Trust::Unproven, "{}", report.verdict);
+    let proven = report.pairs.made.iter().filter(|pair| pair.proven);
+    assert_eq!(proven.count(), 2);
+    assert!(
+        report
+            .verdict
+            .contains("g-decode-1 is not among the pods that were looked at"),
+        "{}",
+        report.verdict
+    );
+    // Nor where nobody was looked at.
+    bundle.snapshots.clear();
+    let report = judged(bundle);
+    assert_eq!(report.trust, Trust::Unproven, "{}", report.verdict);
+    assert!(report.pairs.made.iter().all(|pair| !pair.proven));
+}
+
+#[tokio::test]
+async fn host_memory_is_where_kv_lies_when_it_is_written_so() {
+    let whole = recorded(Fabric::InfiniBand).await;
+    let judged_with = |change: &dyn Fn(&mut Bundle)| {
+        let mut bundle = whole.clone();
+        change(&mut bundle);
+        judged(bundle)
+    };
+    let written = |bundle: &mut Bundle| {
+        for manifest in &mut bundle.deployment.as_mut().unwrap().manifests {
+            let connector = r#""kv_connector":"NixlConnector","#;
+            assert!(manifest.text.contains(connector), "{}", manifest.text);
+            let cpu = format!(r#"{connector}"kv_buffer_device":"cpu","#);
+            manifest.text = manifest.text.replace(connector, &cpu);
+        }
+    };
+    let process = |bundle: &mut Bundle, device: &str| {
+        let text =
+            format!("\"kv_connector\": \"NixlConnector\"\n\"kv_buffer_device\": \"{device}\"\n");
+        for folded in &mut bundle.snapshots {
+            let id = "worker-kv-transfer".to_owned();
+            folded.edit(|s| _ = s.answers.insert(id, Answer::Text(text.clone())));
+        }
+    };
+    let host = |bundle: &mut Bundle| {
+        for pair in &mut bundle.deployment.as_mut().unwrap().transfers {
+            pair.memory = "host".to_owned();
+        }
+    };
+    let said = |report: &Report| {
+        let words = "goes through host memory (kv_buffer_device=cpu)";
+        report.notes.iter().any(|n| n.message.contains(words))
+    };
+    let report = judged_with(&|_| ());
+    assert!(report.trust == Trust::Trusted && !said(&report));
+    assert_eq!(judged_with(&host).trust, Trust::Unproven);
+    let report = judged_with(&|bundle| {
+        written(bundle);
+        host(bundle);
+    });
+    assert_eq!(report.trust, Trust::Trusted, "{}", report.verdict);
+    assert!(!said(&report));
+    // What runs is closer than what is written.
+    for (device, trust) in [("cpu", Trust::Trusted), ("cuda", Trust::Unproven)] {
+        let report = judged_with(&|bundle| {
+            written(bundle);
+            process(bundle, device);
+            host(bundle);
+        });
+        assert_eq!(report.trust, trust, "{device}");
+    }
+    let report = judged_with(&written);
+    assert_eq!(report.trust, Trust::Trusted, "{}", report.verdict);
+    assert!(said(&report), "{:?}", report.notes);
+}
+
+#[tokio::test]
+async fn what_always_applies_is_not_read_where_it_is_said_not_to_apply() {
+    let whole = recorded(Fabric::InfiniBand).await;
+    for id in ["environment", "kernel", "pod-spec", "worker-limits"] {
+        let report = judged(without(&whole, 1, &[id], SkipReason::NotApplicable));
+        assert_eq!(report.trust, Trust::Unproven, "{id}");
+    }
+}
+
+#[tokio::test]
+async fn a_tool_that_printed_nothing_is_not_why_ports_are_unknown() {
+    let whole = recorded(Fabric::InfiniBand).await;
+    let skipped = |report: &Report, name: &str| -> Vec<(Option<SkipReason>, String)> {
+        let checks = report.checks.iter();
+        let own = checks.filter(|c| c.name == name && c.status == Status::Skipped);
+        own.map(|c| (c.reason, c.detail.clone())).collect()
+    };
+    let ports = [
+        "rdma-ports",
+        "ibstat",
+        "ibv-devinfo",
+        "ibstatus",
+        "ibv-devices",
+    ];
+    for reason in [SkipReason::NotApplicable, SkipReason::NotCollected] {
+        let mut bundle = without(&whole, 1, &ports, reason);
+        bundle.snapshots[1].edit(|s| {
+            let nothing = Answer::Text(String::new());
+            s.answers.insert("rdma-link".to_owned(), nothing);
+            if reason == SkipReason::NotCollected {
+                s.answers.retain(|id, _| !ports.contains(&id.as_str()));
+            }
+        });
+        let said = skipped(&judged(bundle), "ib-link");
+        let [(Some(SkipReason::NotCollected), detail)] = said.as_slice() else {
+            panic!("{said:?}");
+        };
+        assert!(
+            detail.contains("/ports/*/") && detail.contains("was not read in"),
+            "{detail}"
         );
     }
 }

@@ -54,8 +54,8 @@ pub struct KvTransfer {
     pub mover: Option<String>,
     /// What else may decide it, and was not read.
     pub not_read: Option<String>,
-    /// KV lies in host memory on purpose (`kv_buffer_device`).
-    pub host_memory: bool,
+    /// KV lies in host memory on purpose (`kv_buffer_device`); none where no configuration says where it lies.
+    pub host_memory: Option<bool>,
 }
 
 /// Whose environment was read.
@@ -155,6 +155,10 @@ fn kv_transfer(snapshot: &Snapshot) -> Observed<Seen<KvTransfer>> {
 
 impl KvTransfer {
     fn of(config: &Value, backends: &Value) -> Self {
+        let device = config["kv_buffer_device"].as_str();
+        // Of several connectors each has its own, which is not read. Otherwise vLLM keeps it on the GPU.
+        let told = config["kv_connector"] != "MultiConnector" && config["not_read"].is_null();
+        let on_gpu = told.then_some(false);
         Self {
             backend: backends[0].as_str().map(|name| sanitise::line(name, 80)),
             mover: ["kv_connector", "transfer_backend"]
@@ -164,7 +168,7 @@ impl KvTransfer {
             not_read: config["not_read"]
                 .as_str()
                 .map(|what| sanitise::line(what, 80)),
-            host_memory: config["kv_buffer_device"] == "cpu",
+            host_memory: device.map(|device| device == "cpu").or(on_gpu),
         }
     }
 }

@@ -122,6 +122,8 @@ pub struct Granted {
     pub devices: BTreeSet<String>,
     /// Devices with a node that does not open, and what the kernel said: `EPERM`, `EACCES`, `ENODEV`, `failed`.
     pub refused: BTreeMap<String, String>,
+    /// Devices whose node is not in `/dev/infiniband`, as far as the kernel says which node is whose.
+    pub absent: BTreeSet<String>,
     /// Names of the nodes in `/dev/infiniband`.
     pub nodes: BTreeSet<String>,
 }
@@ -226,6 +228,20 @@ pub fn state_word(state: &PortState) -> &str {
     }
 }
 
+/// What a tool lists. One that was run and printed nothing says less than the kernel's own files, whose reason is then told.
+fn of_tool<E: Into<Skip>>(
+    snapshot: &Snapshot,
+    ask: &'static Ask,
+    parse: impl FnOnce(&str) -> Result<Hcas, E>,
+) -> Observed<Seen<Hcas>> {
+    let blank = |text: &str| text.trim().is_empty();
+    if !snapshot.is_pasted() && snapshot.text(ask).is_ok_and(blank) {
+        let detail = format!("{} printed nothing", ask.shown_as);
+        return Observed::Missing(Skip::new(SkipReason::NotCollected, detail));
+    }
+    tool(snapshot, ask, parse)
+}
+
 /// What each tool lists.
 struct Sources {
     /// Those that show ports, then those that only name devices.
@@ -245,11 +261,11 @@ impl Sources {
         }
         Self {
             tools: vec![
-                tool(snapshot, &ask::IBV_DEVINFO, ibv_devinfo::parse),
-                tool(snapshot, &ask::IBSTAT, ibstat::parse),
-                tool(snapshot, &ask::IBSTATUS, ibstatus::parse),
-                tool(snapshot, &ask::RDMA_LINK, rdma_link::parse),
-                tool(snapshot, &ask::IBV_DEVICES, ibv_devices::parse),
+                of_tool(snapshot, &ask::IBV_DEVINFO, ibv_devinfo::parse),
+                of_tool(snapshot, &ask::IBSTAT, ibstat::parse),
+                of_tool(snapshot, &ask::IBSTATUS, ibstatus::parse),
+                of_tool(snapshot, &ask::RDMA_LINK, rdma_link::parse),
+                of_tool(snapshot, &ask::IBV_DEVICES, ibv_devices::parse),
             ],
             named,
         }
@@ -623,6 +639,10 @@ fn granted(snapshot: &Snapshot) -> Observed<Seen<Granted>> {
         granted
             .refused
             .retain(|device, _| !granted.devices.contains(device));
+        let here = |device: &String| {
+            granted.devices.contains(device) || granted.refused.contains_key(device)
+        };
+        granted.absent = owners.into_values().filter(|d| !here(d)).collect();
         Ok(Seen::new(&ask::DEV_INFINIBAND_OPEN, granted))
     };
     if snapshot.is_pasted() && !snapshot.answers.contains_key(ask::DEV_INFINIBAND.id) {
