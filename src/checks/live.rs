@@ -348,11 +348,6 @@ pub(super) fn open_backends(facts: &Facts, context: &Context) -> Option<(String,
 
 /// By the engines' own selectors and command lines, and by what the worker has loaded.
 fn backend(facts: &Facts) -> Backend {
-    let named = |name: &str| match name.to_ascii_uppercase().as_str() {
-        "UCX" => Backend::Ucx,
-        "LIBFABRIC" => Backend::Libfabric,
-        _ => Backend::Other,
-    };
     let word = facts.process.worker_word().unwrap_or_default();
     let variable = if word.contains("sglang") {
         "SGLANG_DISAGGREGATION_NIXL_BACKEND"
@@ -362,11 +357,11 @@ fn backend(facts: &Facts) -> Backend {
         ""
     };
     if let Ok(Some(value)) = facts.process.value(variable) {
-        return named(value);
+        return Backend::named(value);
     }
     if let Some(config) = facts.process.kv_transfer.known() {
         if let Some(backend) = &config.backend {
-            return named(backend);
+            return Backend::named(backend);
         }
         let mover = config
             .mover

@@ -530,17 +530,12 @@ impl WorkloadScope<'_> {
 fn backend(worker: &Worker) -> Observed<Backend> {
     const TRTLLM: &str = "TRTLLM_NIXL_KVCACHE_BACKEND";
     let kv = &worker.kv_transfer;
-    let named = |name: &str| match name.to_ascii_uppercase().as_str() {
-        "UCX" => Backend::Ucx,
-        "LIBFABRIC" => Backend::Libfabric,
-        _ => Backend::Other,
-    };
     // Who sets TensorRT-LLM's variable means it, whatever the configuration that is not at hand says.
     if worker.engine == Some(Engine::Trtllm)
         && kv.backend.is_none()
         && let Some(value) = worker.literal(TRTLLM)
     {
-        return Observed::Known(named(value));
+        return Observed::Known(Backend::named(value));
     }
     if let Some(what) = &kv.unresolved {
         return Observed::Missing(Skip::new(
@@ -557,7 +552,7 @@ fn backend(worker: &Worker) -> Observed<Backend> {
             Err(skip) => Observed::Missing(skip),
         },
         Some(_) => match worker.literal(variable) {
-            Some(value) => Observed::Known(named(value)),
+            Some(value) => Observed::Known(Backend::named(value)),
             None => Observed::Missing(Skip::new(
                 SkipReason::Unresolved,
                 format!(

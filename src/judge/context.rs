@@ -144,6 +144,17 @@ pub enum Backend {
     Unknown,
 }
 
+impl Backend {
+    /// By its name, as engines spell it in any case. Who names another one means another one.
+    pub fn named(name: &str) -> Self {
+        match name.to_ascii_uppercase().as_str() {
+            "UCX" => Self::Ucx,
+            "LIBFABRIC" => Self::Libfabric,
+            _ => Self::Other,
+        }
+    }
+}
+
 /// The kind of accelerator whose memory holds the KV cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Accelerator {
