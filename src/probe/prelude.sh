@@ -157,16 +157,17 @@ tick() {
   ticked=1 ticks=$((ticks + 1))
   [ "$ticks" -le "$secs" ] || [ -z "$tool_group" ] || kill_group "$tool_group"
 }
+# The process group of a process, into $v.
+group_of() { IFS= read -r v <"/proc/$1/stat"; v=${v##*) }; v=${v#* * }; v=${v%% *}; }
 # What a tool left when the shell of this script was killed: known by a mark in the environment, and ended with its group.
 sweep() {
-  own_group=
-  IFS= read -r own_group </proc/self/stat && own_group=${own_group##*) } && own_group=${own_group#* * } && own_group=${own_group%% *}
+  v=; group_of self; own_group=$v
   for s in /proc/[0-9]*/environ; do
     { while IFS= read -r v || [ -n "$v" ]; do
       case $v in
         *__DIC_TOOL="$mark"*)
           p=${s%/environ}; p=${p#/proc/}
-          IFS= read -r v <"/proc/$p/stat"; v=${v##*) }; v=${v#* * }; v=${v%% *}
+          group_of "$p"
           # Tools without a timer are in our own group.
           [ -z "$group" ] || [ "$v" = "$own_group" ] || kill -KILL "-$v"
           kill -KILL "$p"
