@@ -19,7 +19,8 @@ command -v buildah >/dev/null || missing "buildah is not here: install it (Debia
 [ -x "$binary" ] || missing "$binary is no program: build one (docs/install.md)"
 [ -s "$bundle" ] || missing "there are no root certificates in $bundle: install ca-certificates, or name a bundle in CA_BUNDLE"
 # ldd lists the libraries of a dynamic binary; of a static one it fails, or says that it is one.
-if ldd "$binary" 2>/dev/null | grep -q '=>'; then
+libraries=$(ldd "$binary" 2>/dev/null) || libraries=
+if [[ $libraries == *'=>'* ]]; then
     missing "$binary is not static, and an image from scratch has no libraries: build it for a musl target"
 fi
 work=$(mktemp -d)

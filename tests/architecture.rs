@@ -1,5 +1,5 @@
 //! Holds the import rule of `src/lib.rs`: a layer imports only lower layers, and the layers that decide never touch the
-//! world. Reads the sources as text, up to their `#[cfg(test)]`.
+//! world; and what every script of the repository keeps to. Reads the sources as text, up to their `#[cfg(test)]`.
 #![expect(
     clippy::unwrap_used,
     reason = "a test may stop where something is not as it should be"
@@ -70,12 +70,16 @@ const WORLD: &[&str] = &[
     "kube::",
 ];
 
-fn sources(dir: &Path, out: &mut Vec<PathBuf>) {
+/// Every file below a directory whose name ends in one of these.
+fn named(dir: &Path, ends: &[&str], out: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(dir).unwrap().flatten() {
         let path = entry.path();
         if path.is_dir() {
-            sources(&path, out);
-        } else if path.extension().is_some_and(|e| e == "rs") {
+            named(&path, ends, out);
+        } else if path
+            .extension()
+            .is_some_and(|e| ends.iter().any(|end| e == *end))
+        {
             out.push(path);
         }
     }
@@ -89,7 +93,7 @@ fn a_layer_imports_only_lower_layers() {
         .flat_map(|(n, names)| names.iter().map(|m| (*m, *n)))
         .collect();
     let mut files = Vec::new();
-    sources(&root, &mut files);
+    named(&root, &["rs"], &mut files);
     let mut wrong = Vec::new();
     let mut seen = 0;
     for file in files {
@@ -139,5 +143,46 @@ fn a_layer_imports_only_lower_layers() {
         }
     }
     assert!(seen > 20, "only {seen} files were looked at");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Under `pipefail` a reader that stops early (`head`, `grep -q`) kills whoever still writes, and the pipeline fails by chance:
+/// what is asked of a program's output is asked of all of it.
+#[test]
+fn no_script_asks_by_a_pipe_that_may_break() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut scripts = vec![root.join(".ci/run"), root.join(".ci/image")];
+    for dir in ["packaging", "benches", "tests", "skills", ".github"] {
+        named(&root.join(dir), &["sh", "yml"], &mut scripts);
+    }
+    let stops_early = |stage: &str| {
+        let mut words = stage.split_whitespace();
+        match words.next() {
+            Some("head") => true,
+            Some("grep") => words.any(|w| {
+                let short = w.starts_with('-') && !w.starts_with("--");
+                short && w.contains(['q', 'm']) || w == "--quiet" || w.starts_with("--max-count")
+            }),
+            Some("sed") => words.any(|w| w.trim_end_matches(['\'', '}', ';']).ends_with('q')),
+            _ => false,
+        }
+    };
+    let mut seen = 0;
+    let mut wrong = Vec::new();
+    for script in scripts {
+        let text = fs::read_to_string(&script).unwrap();
+        if !text.contains("pipefail") && script.extension().is_none_or(|e| e != "yml") {
+            continue;
+        }
+        seen += 1;
+        for (number, line) in text.lines().enumerate() {
+            if !line.trim_start().starts_with('#')
+                && line.replace("||", "").split('|').skip(1).any(stops_early)
+            {
+                wrong.push(format!("{}:{}: {line}", script.display(), number + 1));
+            }
+        }
+    }
+    assert!(seen > 10, "the scripts were not found");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

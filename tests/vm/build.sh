@@ -31,14 +31,14 @@ rm -f "$out/stamp"
 # ---- the kernel
 cd "$work"
 fetch() {
-    package=$(apt-cache depends linux-image-amd64 2>/dev/null | sed -n 's/^ *Depends: \(linux-image-[0-9].*\)/\1/p' | head -n 1)
+    package=$(apt-cache depends linux-image-amd64 2>/dev/null | sed -n 's/^ *Depends: \(linux-image-[0-9].*\)/\1/p' | sed -n 1p)
     [ -n "$package" ] && apt-get -qq -o APT::Sandbox::User=root download "$package" >/dev/null
 }
-image=$(find . -name 'linux-image-[0-9]*.deb' | head -n 1)
+image=$(find . -name 'linux-image-[0-9]*.deb' | sed -n 1p)
 if [ -z "$image" ]; then
     # The lists of packages may be missing, or older than the archive.
     fetch 2>/dev/null || { apt-get update -qq && fetch; } || fail "cannot download the kernel with apt-get"
-    image=$(find . -name 'linux-image-[0-9]*.deb' | head -n 1)
+    image=$(find . -name 'linux-image-[0-9]*.deb' | sed -n 1p)
 fi
 rm -rf kernel
 dpkg -x "$image" kernel
@@ -47,7 +47,7 @@ tree=kernel/lib/modules/$release
 busybox depmod -b "$work/kernel" "$release"
 # A bzImage holds the kernel as one xz stream. To unpack it here takes a second, in the guest a minute.
 packed=kernel/boot/vmlinuz-$release
-offset=$(LC_ALL=C grep -aobP -m 1 '\xFD7zXZ\x00' "$packed" | head -n 1 | cut -d : -f 1) || fail "$packed is not packed with xz"
+offset=$(LC_ALL=C grep -aobP -m 1 '\xFD7zXZ\x00' "$packed" | sed -n 1p | cut -d : -f 1) || fail "$packed is not packed with xz"
 tail -c "+$((offset + 1))" "$packed" | xz -dc --single-stream >"$out/vmlinux" || [ -s "$out/vmlinux" ]
 
 # ---- modules, with those that they need
