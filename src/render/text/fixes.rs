@@ -1,0 +1,179 @@
+//! What to fix first, with the lines it rests on and those to paste.
+
+use super::{Options, colour, hanging, paragraph, place, styled};
+use crate::ask;
+use crate::report::{Evidence, Fix, Report, Status};
+use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+use anstyle::Style;
+use std::fmt::Write as _;
+
+pub(super) fn one_fix(out: &mut String, number: usize, fix: &Fix, report: &Report, width: usize) {
+    let word = styled(fix.status.word(), colour(fix.status));
+    let many = report.workloads.len() > 1;
+    let mut on = place(&fix.target, many);
+    for also in &fix.also {
+        let _ = write!(on, ", {}", place(also, false));
+    }
+    // Of pasted outputs there is one place, and it needs no name.
+    let on = if fix.target.is_pasted() {
+        String::new()
+    } else {
+        format!("  {on}")
+    };
+    let heading = format!(
+        "{number:>2}  {word}  {}{on}  [{}]",
+        styled(&fix.name, Style::new().bold()),
+        fix.id
+    );
+    hanging(out, &heading, "", "          ", width);
+    paragraph(out, &fix.detail, "    ", width);
+    for evidence in fix.evidence.iter().take(3) {
+        excerpt(out, evidence, fix.status, width);
+    }
+    if let Some(action) = &fix.fix {
+        paragraph(out, &format!("fix: {action}"), "    ", width);
+    }
+    if let Some(paste) = &fix.paste {
+        // The lines are headed by the place in the first of them.
+        let likewise: Vec<&str> = fix.also.iter().map(|also| also.name.as_str()).collect();
+        let likewise = match likewise.as_slice() {
+            [] => String::new(),
+            _ if fix.pasted_by.is_some() => String::new(),
+            all => format!(" (and the same in {})", crate::checks::words::listed(all)),
+        };
+        paragraph(out, &format!("paste{likewise}:"), "    ", width);
+        for line in paste.lines() {
+            let _ = writeln!(out, "        {line}");
+        }
+    }
+    if !fix.consequences.is_empty() {
+        let mut names: Vec<(&str, Vec<&str>)> = Vec::new();
+        for c in &fix.consequences {
+            match names.iter_mut().find(|(name, _)| *name == c.name) {
+                Some((_, on)) => on.push(&c.target.name),
+                None => names.push((&c.name, vec![&c.target.name])),
+            }
+        }
+        let list: Vec<String> = names
+            .iter()
+            .map(|(name, on)| format!("{name} ({})", on.join(", ")))
+            .collect();
+        paragraph(
+            out,
+            &format!("follows from it: {}", list.join(", ")),
+            "    ",
+            width,
+        );
+    }
+}
+
+/// Transfers that were asked for and came to no answer: what kept each from it, with the last words of its ends.
+pub(super) fn undone(out: &mut String, report: &Report, options: Options, width: usize) {
+    /// More than this are summed up; `--verbose` shows all.
+    const SHOWN: usize = 3;
+    let undone = report.undone();
+    if undone.is_empty() {
+        return;
+    }
+    let limit = if options.verbose { usize::MAX } else { SHOWN };
+    let _ = writeln!(
+        out,
+        "{}",
+        styled("Asked for and not shown", Style::new().bold())
+    );
+    for (n, finding) in undone.iter().take(limit).enumerate() {
+        if n > 0 {
+            out.push('\n');
+        }
+        let word = styled(finding.status.word(), colour(finding.status));
+        let on = place(&finding.target, report.workloads.len() > 1);
+        let heading = format!(
+            " -  {word}  {}  {on}  [{}]",
+            styled(&finding.name, Style::new().bold()),
+            finding.id
+        );
+        hanging(out, &heading, "", "          ", width);
+        paragraph(out, &finding.detail, "    ", width);
+        for evidence in finding.evidence.iter().take(1) {
+            excerpt(out, evidence, finding.status, width);
+        }
+        if let Some(fix) = &finding.fix {
+            paragraph(out, &format!("fix: {fix}"), "    ", width);
+        }
+    }
+    if undone.len() > limit {
+        let more = undone.len() - limit;
+        let _ = writeln!(out, "    and {more} more: --verbose shows all");
+    }
+    out.push('\n');
+}
+
+/// The lines of evidence. A manifest's get position and caret; a machine's are quoted under the read that gave them.
+fn excerpt(out: &mut String, evidence: &Evidence, status: Status, width: usize) {
+    let level = if status == Status::Fail {
+        Level::ERROR
+    } else {
+        Level::WARNING
+    };
+    if let (Some(object), true) = (&evidence.path, evidence.is_of_object()) {
+        hanging(out, object, "      ", "      ", width);
+        let lines = evidence.excerpt.lines();
+        let indent = |line: &str| line.len() - line.trim_start().len();
+        let least = lines.clone().map(indent).min().unwrap_or_default();
+        for line in lines {
+            quoted(out, line.get(least..).unwrap_or(line), width);
+        }
+        return;
+    }
+    let (Some(path), Some(line)) = (&evidence.path, evidence.line) else {
+        let read = evidence.ask.as_deref().unwrap_or_default();
+        // A list of files that is wider than the screen is better named by its id.
+        let fits = read.chars().count() + 6 <= width;
+        let read = if fits { read } else { ask::id_of(read) };
+        hanging(out, read, "      ", "      ", width);
+        for line in evidence.excerpt.lines() {
+            quoted(out, line, width);
+        }
+        return;
+    };
+    // Name and value often stand on two lines: the caret points at the value, and the name stays visible above it.
+    let text = evidence.excerpt.as_str();
+    let two = text.lines().count() == 2;
+    let begin = text.rfind('\n').filter(|_| two).map_or(0, |at| at + 1);
+    let last = text[begin..].lines().next().unwrap_or_default();
+    let column = evidence.column.map_or(0, |column| column as usize - 1);
+    let own = last.char_indices().nth(column).map_or(0, |(at, _)| at);
+    let start = if two {
+        last.len() - last.trim_start().len()
+    } else {
+        own
+    };
+    let end = last.strip_suffix(" ...").unwrap_or(last).len().max(start);
+    let mut snippet = Snippet::source(text)
+        .line_start(line as usize)
+        .path(path.as_str());
+    if begin > 0 {
+        snippet = snippet.annotation(AnnotationKind::Visible.span(0..begin));
+    }
+    let snippet = snippet.annotation(AnnotationKind::Primary.span(begin + start..begin + end));
+    let drawn = Renderer::styled().render(&[Group::with_level(level).element(snippet)]);
+    for line in drawn.lines() {
+        let _ = writeln!(out, "    {line}");
+    }
+}
+
+/// A quoted line. One that is wider than the screen goes on under itself.
+fn quoted(out: &mut String, line: &str, width: usize) {
+    if line.chars().count() + 10 <= width {
+        let _ = writeln!(out, "        | {line}");
+        return;
+    }
+    let options = textwrap::Options::new(width)
+        .initial_indent("        | ")
+        .subsequent_indent("        |     ")
+        .break_words(false)
+        .word_splitter(textwrap::WordSplitter::NoHyphenation);
+    for wrapped in textwrap::wrap(line, options) {
+        let _ = writeln!(out, "{wrapped}");
+    }
+}
