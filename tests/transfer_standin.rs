@@ -501,7 +501,8 @@ async fn an_interpreter_that_hangs_is_told_and_ended_with_what_it_started() {
     let began = std::time::Instant::now();
     let record = run(&ends[0], &ends[1], &settings).await;
     let took = began.elapsed();
-    assert!(took < Duration::from_secs(4), "{took:?}");
+    // The interpreter takes a quarter of an hour.
+    assert!(took < Duration::from_secs(20), "{took:?}");
     let verdict = judge(&record, &Intent::default());
     let failure = record.failure.expect("a failure");
     assert_eq!(
@@ -519,7 +520,7 @@ async fn an_interpreter_that_hangs_is_told_and_ended_with_what_it_started() {
         let mut lines = processes.filter_map(|p| std::fs::read(p.path().join("cmdline")).ok());
         lines.any(|c| String::from_utf8_lossy(&c).contains(&mark))
     };
-    for _ in 0..100 {
+    for _ in 0..1_500 {
         if !asleep() {
             return;
         }

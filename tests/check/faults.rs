@@ -308,7 +308,7 @@ async fn what_the_tool_itself_cut_short_is_held_against_nobody() {
     };
     let stopped = crate::run::interrupted(command, &["-INT"], execs).await;
     assert_eq!(stopped.code, Some(130), "{}", stopped.stderr);
-    let late = on(&fake, &["g", "--deadline", "3"]).await;
+    let late = on(&fake, &["g", "--deadline", "6"]).await;
     for (run, words) in [
         (stopped, "the run was interrupted before 2 of 2 containers"),
         (

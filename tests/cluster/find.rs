@@ -546,7 +546,7 @@ async fn all_lists_together_end_with_the_run() {
             );
         }
         assert!(
-            began.elapsed() < Duration::from_secs(4),
+            began.elapsed() < Duration::from_secs(20),
             "{:?}",
             began.elapsed()
         );
@@ -570,7 +570,7 @@ async fn a_server_that_says_not_now_until_the_time_is_over_is_quoted() {
         .start()
         .await;
     let mut cluster = connected(&fake).await;
-    let short = Duration::from_millis(300);
+    let short = Duration::from_millis(1_500);
     for of_the_run in [false, true] {
         cluster.patience = Patience {
             each: if of_the_run { short * 100 } else { short },

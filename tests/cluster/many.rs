@@ -34,7 +34,7 @@ async fn one_pods_trouble_is_that_pods_answer() {
         .map(|n| at(&format!("w-{n}"), None))
         .collect();
     let limits = Limits {
-        deadline: Duration::from_secs(3),
+        deadline: Duration::from_secs(10),
         ..limits()
     };
     let work = move |target| {

@@ -165,7 +165,8 @@ async fn a_replay_that_is_interrupted_says_so() {
     command.arg("--from").arg(&path);
     let begun = Instant::now();
     let run = run::interrupted(command, &["-INT"], || {
-        begun.elapsed() > Duration::from_millis(300)
+        // It has started by then, on a busy machine too, and takes many times as long.
+        begun.elapsed() > Duration::from_millis(1500)
     })
     .await;
     assert_eq!((run.code, run.stdout.as_str()), (Some(130), ""));
