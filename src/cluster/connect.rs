@@ -292,6 +292,18 @@ fn in_pod(options: &Options, around: &Surroundings) -> Result<Config, ConnectErr
             Some(_) => said(&e.to_string()),
         },
     })?;
+    // The library reads it when it makes the client, and then speaks of a kubeconfig.
+    if let Some(path) = &config.auth_info.token_file {
+        let why = match std::fs::read_to_string(path) {
+            Ok(token) if !token.trim().is_empty() => None,
+            Ok(_) => Some("it is empty".to_owned()),
+            Err(error) => Some(error.to_string()),
+        };
+        if let Some(why) = why {
+            let why = said(&format!("{path}: {why}"));
+            return Err(ConnectError::NoServiceAccount { why });
+        }
+    }
     Ok(prepared(config, options))
 }
 
