@@ -16,6 +16,7 @@ use crate::manifest::workload::{Worker, Workload};
 use crate::manifest::{self, Inventory, Text, view};
 use crate::report::{
     Evidence, Finding, GapKind, InputError, Note, PODS_LIST, Pairs, Report, TRANSFER, Trust,
+    first_fault,
 };
 use crate::sanitise;
 use crate::selected::Selection;
@@ -418,10 +419,6 @@ pub fn evaluate(command: &'static str, mut bundle: Bundle, beside: Beside) -> Re
                     .to_owned(),
         });
     }
-    let budget = budget
-        .zip(described.workload())
-        .filter(|(_, workload)| workload.disaggregated)
-        .map(|(asked, workload)| budget::compute(asked, workload, &bundle.snapshots, made));
     let subject = Subject {
         inventory: &described.running,
         snapshots: &bundle.snapshots,
@@ -429,7 +426,7 @@ pub fn evaluate(command: &'static str, mut bundle: Bundle, beside: Beside) -> Re
         deployment: Some(Whole {
             written: described.written(),
             record: &record,
-            budget: budget.as_ref(),
+            budget: None,
         }),
     };
     let above = Above {
@@ -447,6 +444,21 @@ pub fn evaluate(command: &'static str, mut bundle: Bundle, beside: Beside) -> Re
             environment.push(report);
         }
     });
+    let budget = budget
+        .zip(described.workload())
+        .filter(|(_, workload)| workload.disaggregated)
+        .map(|(asked, workload)| {
+            let fault = first_fault(&findings);
+            budget::compute(asked, workload, &bundle.snapshots, made, fault.as_ref())
+        });
+    findings.extend(checks::run_on_budget(
+        &described.running,
+        &Whole {
+            written: described.written(),
+            record: &record,
+            budget: budget.as_ref(),
+        },
+    ));
     if let (Some(running), Some(recipe)) = (
         described.workload(),
         described.recipe.as_ref().and_then(only),
