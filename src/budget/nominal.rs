@@ -10,7 +10,7 @@ use crate::observed::Skip;
 use crate::snapshot::Folded;
 
 /// NICs that NIXL lets UCX spread one put or get over, where UCX_MAX_RMA_RAILS says nothing.
-/// <https://github.com/ai-dynamo/nixl/blob/1.3.0/src/utils/ucx/config.cpp>
+/// Source: nixl v1.4.0 src/utils/ucx/ucx_utils.cpp.
 const RAILS: usize = 2;
 
 /// What may carry the KV of one container.

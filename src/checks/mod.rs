@@ -555,6 +555,25 @@ mod tests {
         }
     }
 
+    /// Which version a check came with is read in the documentation: none is later than this one.
+    #[test]
+    fn no_check_is_newer_than_the_program() {
+        let numbers = |version: &str| -> Vec<u32> {
+            let parts = version.split(['.', '-', '+']);
+            parts.map_while(|part| part.parse().ok()).collect()
+        };
+        let this = numbers(env!("CARGO_PKG_VERSION"));
+        for check in ALL {
+            let since = numbers(check.since);
+            assert!(
+                since.len() == 3 && since <= this,
+                "{}: {}",
+                check.id,
+                check.since
+            );
+        }
+    }
+
     #[test]
     fn causes_name_known_checks_and_have_no_cycle() {
         fn reaches(from: &str, goal: &str, depth: usize) -> bool {

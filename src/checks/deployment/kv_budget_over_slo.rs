@@ -19,7 +19,7 @@ check! {
     /// Make the slowest lane as fast as its neighbours (the other findings say what holds it back), give the ranks more NICs,
     /// keep the cache in FP8, or raise the tensor-parallel size of the role that has fewer ranks.
     "DEP060" "kv-budget-over-slo" on Deployment {
-        subsystem: Deployment, kv_path: Off, worst: Fail, causes: &[], since: "0.3.0",
+        subsystem: Deployment, kv_path: Off, worst: Fail, causes: &[], since: "0.1.0",
     }
 }
 
