@@ -16,7 +16,7 @@ check! {
     ///
     /// ## Fix
     /// Read the counters again after an hour of traffic (`node` again); what grows decides. Then cable, transceiver, switch
-    /// port.
+    /// port. Packets that RoCE loses or repeats point at the fabric's flow control: `explain pfc`.
     ///
     /// ## False alarms
     /// A reboot of a switch or of the peer moves link_downed once.
