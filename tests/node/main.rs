@@ -11,9 +11,12 @@ mod fake;
 mod root;
 #[path = "../support/run.rs"]
 mod run;
+#[path = "../support/skip.rs"]
+mod skip;
 
 mod access;
 mod faults;
+mod in_pod;
 mod interrupt;
 mod pasted;
 mod recordings;
