@@ -521,6 +521,7 @@ fn every_command_of_the_skill_runs() {
         ("POD", "decode-0"),
         ("DECODE_POD", "decode-0"),
         ("PREFILL_POD", "prefill-0"),
+        ("TOPIC", "acs"),
     ]);
     assert!(commands.len() >= 7, "{commands:?}");
     assert!(commands.iter().any(|c| c[0] == "check"), "{commands:?}");
@@ -565,6 +566,7 @@ async fn every_command_of_the_skill_finds_what_is_there() {
         ("POD", "decode-0"),
         ("DECODE_POD", "decode-0"),
         ("PREFILL_POD", "prefill-0"),
+        ("TOPIC", "acs"),
     ]);
     let mut moved = Vec::new();
     for command in commands {

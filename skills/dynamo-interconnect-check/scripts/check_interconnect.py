@@ -125,7 +125,7 @@ def complete(report, args):
     read = bool(checks)
     wanted = ALWAYS.get(args[0], ())
     if args[0] == "env":
-        places = [{"kind": "input", "name": args[1] if len(args) > 1 else "env"}]
+        places = [{"kind": "input", "name": next((a for a in args[1:] if not a.startswith("-")), "env")}]
         said = {check.get("name") for check in checks}
         if "env" in said:
             # The only name where there is no manifest.
