@@ -29,10 +29,11 @@ pictures:
     pngquant 64 --force --speed 1 --output docs/report-desktop.png target/html/tcp-fallback-desktop-light.png
     pngquant 48 --force --speed 1 --output docs/report-phone.png target/html/tcp-fallback-phone-dark.png
 
-# Speed and memory of `env` over a tree of 294 manifests, and of planning 64 x 64 transfers.
+# What `env`, planning and the cluster side cost; benches/README.md says what is asserted.
 bench:
     bash benches/env.sh
     cargo bench --bench plan
+    cargo bench --bench cluster
 
 # The published binary.
 dist:

@@ -1,11 +1,12 @@
 //! How long the KV cache of one prompt travels: a pure function of what the manifests say of the model, and of what lanes
-//! were measured or, by their ports, could do.
+//! were measured or, by what may carry KV, could do.
 
-use crate::checks::words::counted;
-use crate::facts::container::Facts;
+mod nominal;
+
+use crate::checks::words::listed;
 use crate::facts::pair::PairFacts;
 use crate::manifest::workload::{Engine, Role, UNRECOGNISED, Worker, Workload};
-use crate::report::{KvBudget, LaneTime};
+use crate::report::{Fix, KvBudget, LaneTime};
 use crate::snapshot::Folded;
 use std::collections::BTreeSet;
 
@@ -35,9 +36,12 @@ model's name and the engine's flags (--kv-cache-dtype, else 2 bytes).
 parts = how many ranks send side by side: the tensor-parallel size, at most the number of KV heads, times the pipeline-parallel \
 size, of the role that has fewer ranks. The KV of latent attention is not split by tensor parallelism.
 
-bandwidth = the slower of WRITE and READ of the slowest pair, where transfers were made (--transfer). Else nominal: the rate \
-of the slowest active port, or the pod's share of it where GPUs share ports. A nominal figure is the best that the hardware \
-could do and proves nothing.
+bandwidth = the slower of WRITE and READ of the slowest pair, where transfers were made (--transfer). Else nominal: what one \
+GPU has of the active ports that its container may open and UCX_NET_DEVICES leaves, so a port that eight GPUs share counts an \
+eighth. UCX spreads one transfer over at most 2 of them (UCX_MAX_RMA_RAILS), libfabric over all that belong to the GPU: four EFA \
+of 100 Gb/s are 50 GB/s. Where all ends are in one NVLink domain, or share one node and its namespaces, and UCX may use \
+cuda_ipc, it is the sum of the GPU's active NVLinks in one direction. A nominal figure is the best that the hardware could do and \
+proves nothing; none is given where the KV path is judged wrong, or where what carries KV was not seen.
 
 Example: Llama-3.1-8B has 32 layers, 8 KV heads of 128, 2 bytes each: 131072 bytes per token. 8000 tokens are 1.05 GB: 109 ms \
 at 9.6 GB/s, 1.05 s at 1 GB/s, 10.5 s at 0.1 GB/s.
@@ -188,12 +192,14 @@ fn element(worker: &Worker) -> Option<(u64, bool)> {
     }
 }
 
-/// Computes the budget of a deployment.
+/// Computes the budget of a deployment. `fault`: what is wrong on its KV path, where something is; what a path could do that
+/// KV does not take is no answer.
 pub fn compute(
     asked: Asked,
     workload: &Workload,
     snapshots: &[Folded],
     pairs: &[PairFacts],
+    fault: Option<&Fix>,
 ) -> KvBudget {
     let of = |role: Role| workload.workers.iter().filter(move |w| w.role == role);
     let ends: Vec<&Worker> = of(Role::Prefill).chain(of(Role::Decode)).collect();
@@ -220,8 +226,21 @@ pub fn compute(
         .kv_bytes_per_token
         .and_then(|n| n.checked_mul(asked.isl));
     let lanes = match measured(pairs) {
-        lanes if lanes.is_empty() => nominal(&ends, snapshots, &mut budget.missing),
-        lanes => lanes,
+        lanes if !lanes.is_empty() => lanes,
+        _ => match fault {
+            Some(fault) => {
+                budget.missing.push(format!(
+                    "no nominal figure, because the KV path is judged wrong ({} on {}): mend that, or measure the lanes with \
+                     --transfer",
+                    fault.headline, fault.target
+                ));
+                Vec::new()
+            }
+            None => nominal::lanes(&ends, snapshots).unwrap_or_else(|why| {
+                budget.missing.push(why);
+                Vec::new()
+            }),
+        },
     };
     let Some(bytes) = budget.bytes else {
         return budget;
@@ -316,8 +335,17 @@ fn per_token(
     );
     if !stated {
         budget.may_be_half = size > 1;
+        let silent = |w: &&&Worker| element(w).is_some_and(|(_, stated)| !stated);
+        let silent: Vec<String> = ends.iter().filter(silent).map(|w| w.called()).collect();
+        let who = match silent.len() == ends.len() {
+            true => "no flag sets".to_owned(),
+            false => {
+                let silent: Vec<&str> = silent.iter().map(String::as_str).collect();
+                format!("no flag of {} sets", listed(&silent))
+            }
+        };
         budget.assumed.push(format!(
-            "{size} bytes per element: no flag sets the data type of the cache; one of FP8 takes 1"
+            "{size} bytes per element: {who} the data type of the cache; one of FP8 takes 1"
         ));
     }
 }
@@ -378,71 +406,11 @@ fn measured(pairs: &[PairFacts]) -> Vec<Lane> {
         .collect()
 }
 
-/// What one lane of each container could do by its ports. Nothing where one container's are not known: it may be the slowest.
-fn nominal(ends: &[&Worker], snapshots: &[Folded], missing: &mut Vec<String>) -> Vec<Lane> {
-    let roles = ["prefill", "decode"];
-    let mut lanes = Vec::new();
-    for snapshot in snapshots {
-        if !snapshot
-            .place()
-            .role
-            .as_deref()
-            .is_some_and(|r| roles.contains(&r))
-        {
-            continue;
-        }
-        let pod = &snapshot.place().pod;
-        let facts = Facts::read(&snapshot.open());
-        let give_up = |why: String| vec![format!("{why}: measure the lanes with --transfer")];
-        let rates: Vec<Option<f64>> = match facts.rdma.usable_ports() {
-            Ok(ports) => ports.iter().map(|(_, port)| port.rate_gbps()).collect(),
-            Err(skip) => {
-                missing.extend(give_up(format!(
-                    "the ports of {pod} are not known ({})",
-                    skip.detail
-                )));
-                return Vec::new();
-            }
-        };
-        if rates.is_empty() || rates.contains(&None) {
-            let what = match rates.is_empty() {
-                true => format!("{pod} has no RDMA port to compute a nominal speed from"),
-                false => format!("the rate of a port of {pod} is not known"),
-            };
-            missing.extend(give_up(what));
-            return Vec::new();
-        }
-        let rates: Vec<f64> = rates.into_iter().flatten().collect();
-        let component = facts.pod.known().and_then(|pod| pod.component.clone());
-        let asked = ends
-            .iter()
-            .find(|w| Some(&w.name) == component.as_ref())
-            .and_then(|w| w.gpus);
-        let seen = facts.gpu.list.known().map(|gpus| gpus.len() as u64);
-        let gpus = asked.or(seen).unwrap_or(1).max(1);
-        let slowest = rates.iter().copied().fold(f64::INFINITY, f64::min);
-        #[expect(clippy::cast_precision_loss, reason = "few GPUs are in a pod")]
-        let share = rates.iter().sum::<f64>() / gpus as f64;
-        let gbytes = slowest.min(share) / 8.0;
-        if gbytes > 0.0 {
-            let of = format!(
-                "{pod}: {} for {}",
-                counted(rates.len(), "port"),
-                counted(gpus, "GPU")
-            );
-            lanes.push((of, gbytes, false));
-        }
-    }
-    if lanes.is_empty() && missing.is_empty() {
-        missing.push("no pod of prefill and decode was seen".to_owned());
-    }
-    lanes
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checks::testing::{graph, hcas};
+    use crate::ask;
+    use crate::checks::testing::{graph, hcas, two_sided};
     use crate::manifest::{self, Text};
     use crate::report::Status;
     use crate::snapshot::{Answer, Place, PlaceKind, Snapshot};
@@ -469,7 +437,7 @@ mod tests {
     };
 
     fn with(flags: &str, asked: Asked, pairs: &[PairFacts]) -> KvBudget {
-        compute(asked, &workload(flags), &[], pairs)
+        compute(asked, &workload(flags), &[], pairs, None)
     }
 
     fn pair(write: f64, read: f64) -> PairFacts {
@@ -579,6 +547,72 @@ mod tests {
     }
 
     #[test]
+    fn who_says_nothing_of_the_cache_is_named() {
+        let said = |prefill: &str, decode: &str| {
+            let container = |flags: &str| {
+                format!(
+                    "command: [python3, -m, dynamo.vllm]\nargs: [--model, Qwen/Qwen3-8B{flags}]"
+                )
+            };
+            let text = two_sided(&container(prefill), &container(decode));
+            let path = "t.yaml".to_owned();
+            let source = std::sync::Arc::new(SourceFile { path, text });
+            let (named, companion) = (true, false);
+            let text = Text {
+                source,
+                named,
+                companion,
+            };
+            let workload = manifest::read(&[text]).workloads.remove(0);
+            let budget = compute(ASKED, &workload, &[], &[pair(1.0, 1.0)], None);
+            (
+                budget.kv_bytes_per_token,
+                budget.may_be_half,
+                budget.assumed.join("; "),
+            )
+        };
+        let fp8 = ", --kv-cache-dtype, fp8";
+        // 2 x 36 layers x 8 KV heads x 128, of one byte and of two.
+        assert_eq!(said(fp8, fp8), (Some(73_728), false, String::new()));
+        let (bytes, half, assumed) = said("", "");
+        assert_eq!((bytes, half), (Some(147_456), true));
+        assert!(
+            assumed.contains(": no flag sets the data type"),
+            "{assumed}"
+        );
+        let (bytes, half, assumed) = said(fp8, "");
+        assert_eq!((bytes, half), (Some(147_456), true));
+        assert!(
+            assumed.contains(": no flag of d (decode) sets the data type"),
+            "{assumed}"
+        );
+    }
+
+    #[test]
+    fn a_path_that_is_judged_wrong_has_no_nominal_time() {
+        let fault = crate::checks::testing::Fleet::of(&[
+            (
+                "prefill",
+                crate::checks::testing::hca("mlx5_0", "1: DOWN", "open").as_slice(),
+            ),
+            (
+                "decode",
+                crate::checks::testing::hca("mlx5_0", "1: DOWN", "open").as_slice(),
+            ),
+        ])
+        .fix_first()
+        .remove(0);
+        let graph = workload("--model, Qwen/Qwen3-8B");
+        let budget = compute(ASKED, &graph, &[], &[], Some(&fault));
+        assert_eq!(budget.slowest, None);
+        let why = budget.missing.join("; ");
+        assert!(why.contains("judged wrong (no RDMA port"), "{why}");
+        // What was measured was measured.
+        let budget = compute(ASKED, &graph, &[], &[pair(1.0, 1.0)], Some(&fault));
+        assert!(budget.slowest.is_some_and(|lane| lane.measured));
+    }
+
+    #[test]
     fn the_slowest_pair_counts_and_another_kind_of_lane_is_named() {
         let flags = "--model, Qwen/Qwen3-8B";
         let budget = with(
@@ -595,7 +629,10 @@ mod tests {
     #[test]
     fn without_a_transfer_the_ports_say_what_could_be() {
         let snapshot = |role: &str, states: &[&str]| {
-            let answers = hcas(states);
+            let mut answers = hcas(states);
+            let gpu = "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-0)\n".to_owned();
+            answers.push((&ask::ENVIRONMENT, "# process 7 dynamo.vllm\n".to_owned()));
+            answers.push((&ask::NVIDIA_SMI_NVLINK, gpu));
             let snapshot = Snapshot {
                 place: Place {
                     kind: PlaceKind::Pod,
@@ -632,7 +669,7 @@ mod tests {
             (vec![], None),
         ];
         for (snapshots, wanted) in rows {
-            let budget = compute(ASKED, &graph, &snapshots, &[]);
+            let budget = compute(ASKED, &graph, &snapshots, &[], None);
             assert_eq!(budget.slowest.as_ref().map(|l| l.gbytes), wanted);
             assert!(budget.slowest.is_none_or(|lane| !lane.measured));
             assert_eq!(budget.missing.is_empty(), wanted.is_some());

@@ -44,7 +44,7 @@ pub const LIMITS: Limits = Limits {
 #[derive(Debug, thiserror::Error)]
 pub enum BundleError {
     /// The file system said no.
-    #[error("{doing} {}: {source}", shown(.path))]
+    #[error("{doing} {}: {}", shown(.path), words(.source))]
     Io {
         /// What was tried.
         doing: &'static str,
@@ -116,6 +116,15 @@ pub enum BundleError {
         /// Its format.
         found: u32,
     },
+}
+
+/// What the file system said, and what to do where that is known.
+fn words(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => "no such file or directory; check the path".to_owned(),
+        io::ErrorKind::PermissionDenied => format!("{error}; check its permissions"),
+        _ => error.to_string(),
+    }
 }
 
 /// A path as it is shown: a name may hold anything.

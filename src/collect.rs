@@ -142,7 +142,7 @@ fn understood(ask: &ask::Ask, text: String) -> Result<String, String> {
 /// `-` is standard input. A pipe that a shell opened for its command (`<(..)`) has a writer; one in the file system may wait
 /// for ever, and a device may never end.
 fn read_pasted(path: &Path) -> Result<String, String> {
-    let cannot = |e: std::io::Error| format!("cannot be read: {e}");
+    let cannot = |e: std::io::Error| crate::input::cannot(&e);
     if path.as_os_str() == "-" {
         if std::io::stdin().is_terminal() {
             return Err("standard input is the terminal: pipe an output into it".to_owned());

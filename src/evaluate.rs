@@ -10,12 +10,14 @@ use crate::checks::words::{self, listed};
 use crate::checks::{self, Subject, Whole};
 use crate::environment::{self, Above};
 use crate::facts::container::Facts;
+use crate::facts::hca::LinkLayer;
 use crate::facts::pair::PairFacts;
 use crate::hosting;
 use crate::manifest::workload::{Worker, Workload};
 use crate::manifest::{self, Inventory, Text, view};
 use crate::report::{
-    Evidence, Finding, GapKind, InputError, Note, PODS_LIST, Pairs, Report, TRANSFER, Trust,
+    Evidence, Finding, GapKind, InputError, NotSeen, Note, PODS_LIST, Pairs, Report, TRANSFER,
+    Trust, first_fault,
 };
 use crate::sanitise;
 use crate::selected::Selection;
@@ -360,6 +362,38 @@ fn next(report: &Report, record: &Deployment) -> Option<String> {
     }
 }
 
+/// What the containers of a deployment cannot show. Where a transfer was made, it shows the effect, and its words name the cause.
+fn not_seen(report: &Report) -> Vec<NotSeen> {
+    let moves_kv = report.workloads.iter().any(|w| w.disaggregated);
+    if !moves_kv || !report.pairs.made.is_empty() {
+        return Vec::new();
+    }
+    let ports = || {
+        report
+            .fingerprint
+            .iter()
+            .flat_map(|f| f.ports.iter().flatten())
+    };
+    let is_roce =
+        ports().any(|port| port.link_layer.as_deref() == Some(LinkLayer::Ethernet.word()));
+    let topics = [
+        (
+            true,
+            "firewall",
+            "firewalls and network policies between the nodes",
+        ),
+        (is_roce, "pfc", "whether the fabric is lossless for RoCE"),
+        (
+            ports().next().is_some(),
+            "acs",
+            "PCIe access control between GPU and adapter",
+        ),
+    ];
+    let open = topics.into_iter().filter(|(applies, ..)| *applies);
+    open.map(|(_, topic, what)| NotSeen { topic, what })
+        .collect()
+}
+
 fn only(inventory: &Inventory) -> Option<&Workload> {
     inventory.workloads.first()
 }
@@ -418,10 +452,6 @@ pub fn evaluate(command: &'static str, mut bundle: Bundle, beside: Beside) -> Re
                     .to_owned(),
         });
     }
-    let budget = budget
-        .zip(described.workload())
-        .filter(|(_, workload)| workload.disaggregated)
-        .map(|(asked, workload)| budget::compute(asked, workload, &bundle.snapshots, made));
     let subject = Subject {
         inventory: &described.running,
         snapshots: &bundle.snapshots,
@@ -429,7 +459,7 @@ pub fn evaluate(command: &'static str, mut bundle: Bundle, beside: Beside) -> Re
         deployment: Some(Whole {
             written: described.written(),
             record: &record,
-            budget: budget.as_ref(),
+            budget: None,
         }),
     };
     let above = Above {
@@ -447,6 +477,21 @@ pub fn evaluate(command: &'static str, mut bundle: Bundle, beside: Beside) -> Re
             environment.push(report);
         }
     });
+    let budget = budget
+        .zip(described.workload())
+        .filter(|(_, workload)| workload.disaggregated)
+        .map(|(asked, workload)| {
+            let fault = first_fault(&findings);
+            budget::compute(asked, workload, &bundle.snapshots, made, fault.as_ref())
+        });
+    findings.extend(checks::run_on_budget(
+        &described.running,
+        &Whole {
+            written: described.written(),
+            record: &record,
+            budget: budget.as_ref(),
+        },
+    ));
     if let (Some(running), Some(recipe)) = (
         described.workload(),
         described.recipe.as_ref().and_then(only),
@@ -472,6 +517,7 @@ pub fn evaluate(command: &'static str, mut bundle: Bundle, beside: Beside) -> Re
     report.fingerprint = fingerprint;
     report.kv_budget = budget;
     report.nodes = hosting::report(&record, described.workload(), &bundle.snapshots);
+    report.not_seen = not_seen(&report);
     report.next = next(&report, &record);
     report.changes = baseline.map(|baseline| baseline.compare(&report));
     report

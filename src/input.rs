@@ -132,12 +132,12 @@ fn special(_: &Path, _: fs::FileType) -> Option<&'static str> {
 }
 
 /// Why something could not be read, and what to do where that is known.
-fn cannot(e: &io::Error) -> String {
-    let advice = match e.kind() {
-        io::ErrorKind::PermissionDenied => "; check its permissions",
-        _ => "",
-    };
-    format!("cannot be read: {e}{advice}")
+pub fn cannot(e: &io::Error) -> String {
+    match e.kind() {
+        io::ErrorKind::NotFound => "no such file or directory; check the path".to_owned(),
+        io::ErrorKind::PermissionDenied => format!("cannot be read: {e}; check its permissions"),
+        _ => format!("cannot be read: {e}"),
+    }
 }
 
 #[derive(Default)]
@@ -180,13 +180,7 @@ impl Input {
         let metadata = match fs::metadata(path) {
             Ok(metadata) => metadata,
             Err(e) => {
-                let what = match e.kind() {
-                    io::ErrorKind::NotFound => {
-                        "no such file or directory; check the path".to_owned()
-                    }
-                    _ => cannot(&e),
-                };
-                return self.error(path, what);
+                return self.error(path, cannot(&e));
             }
         };
         if let Some(what) = special(path, metadata.file_type()) {
@@ -227,7 +221,7 @@ impl Input {
         let path = Path::new(STDIN);
         match read_bounded(io::stdin().lock(), 0) {
             Ok(bytes) => self.bytes(path, bytes, true),
-            Err(e) => self.error(path, format!("cannot be read: {e}")),
+            Err(e) => self.error(path, cannot(&e)),
         }
     }
 

@@ -12,6 +12,7 @@ mod fix_first;
 mod gap;
 mod history;
 mod left_out;
+mod not_seen;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -25,11 +26,12 @@ pub use cluster::{DomainReport, Fast, HostReport, NodeReport, NodesReport};
 pub use environment::{EnvironmentReport, LayerReport, VariableReport};
 pub use exit_code::ExitCode;
 pub use finding::{Consequence, Evidence, EvidenceSource, Finding, Fix, Parts, Rare};
-pub use fix_first::KV_PATH;
 use fix_first::fix_first;
+pub use fix_first::{KV_PATH, first_fault};
 pub use gap::{Gap, GapKind};
 pub use history::{Change, ChangeKind, Changes, Fingerprint, PortPrint};
 pub use left_out::{FailOn, LeftOut, RuleKind, RuleReport};
+pub use not_seen::NotSeen;
 use serde::{Deserialize, Serialize};
 pub use status::{KvPath, SkipReason, Status};
 use std::collections::BTreeSet;
@@ -258,6 +260,9 @@ pub struct Report {
     /// What was ignored or selected, why, and what became of it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<RuleReport>,
+    /// What no look from a pod can show; only of a deployment between whose workers no transfer was made.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_seen: Vec<NotSeen>,
     /// Every finding, by target and then by check.
     pub checks: Vec<Finding>,
     /// Inputs that could not be read.
@@ -364,6 +369,7 @@ impl Report {
             nodes: None,
             environment: Vec::new(),
             rules: Vec::new(),
+            not_seen: Vec::new(),
             checks,
             errors,
             notes,

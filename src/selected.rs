@@ -70,7 +70,7 @@ impl Rule {
 }
 
 /// The file, or the directory that was rendered.
-fn file_of(path: &str) -> &Path {
+pub fn file_of(path: &str) -> &Path {
     let rendered = path.strip_prefix("<kustomize build ");
     let rendered = rendered.and_then(|p| p.strip_suffix('>'));
     Path::new(rendered.unwrap_or(path))
@@ -181,6 +181,14 @@ impl Selection {
         self.fail_on
     }
 
+    /// Something about the files that no rule shows.
+    pub fn note(&mut self, object: String, message: impl Into<String>) {
+        self.notes.push(Note {
+            object,
+            message: message.into(),
+        });
+    }
+
     /// Something that is wrong with a file.
     pub fn error(&mut self, object: String, message: impl Into<String>) {
         self.errors.push(InputError {
@@ -229,7 +237,7 @@ impl Selection {
             (RuleKind::Only, &file.only),
         ] {
             for entry in entries {
-                match rule(entry, &at, below) {
+                match rule(kind, entry, &at, below) {
                     Ok(rule) if kind == RuleKind::Ignore => self.ignore.push(rule),
                     Ok(rule) if !given => self.only.push(rule),
                     Ok(_) => {}
@@ -319,6 +327,7 @@ fn leave_out(finding: &mut Finding, by: String, reason: Option<String>, ignored:
 
 /// A rule of a file; where and what is wrong with it.
 fn rule(
+    kind: RuleKind,
     entry: &Spanned<Entry>,
     at: &impl Fn(usize) -> String,
     below: Option<&Path>,
@@ -328,7 +337,11 @@ fn rule(
     known(what).map_err(|message| (at(entry.id.span().start), message))?;
     let reason = entry.reason.as_ref().map(|r| r.as_ref().trim());
     let reason = reason.filter(|r| !r.is_empty()).ok_or_else(|| {
-        let message = format!("{what} needs a reason: say why it does not count here");
+        let why = match kind {
+            RuleKind::Ignore => "it does not count here",
+            RuleKind::Only => "nothing else counts here",
+        };
+        let message = format!("{what} needs a reason: say why {why}");
         (at(start), message)
     })?;
     let expires = entry.expires.as_ref().map(|value| {
@@ -571,6 +584,10 @@ mod tests {
             (
                 "[[ignore]]\nid = \"ENV002\"\n",
                 "x.toml:1: ENV002 needs a reason: say why it does not count here",
+            ),
+            (
+                "[[only]]\nid = \"ENV002\"\n",
+                "x.toml:1: ENV002 needs a reason: say why nothing else counts here",
             ),
             (
                 "[[ignore]]\nid = \"ENV002\"\nreason = \"  \"\n",

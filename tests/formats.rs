@@ -509,6 +509,76 @@ fn the_status_that_fails_a_run_is_a_choice() {
 
 const CONFIG: &str = ".dynamo-interconnect-check.toml";
 
+/// Name and value stand on two lines of their own: every format points at the same one.
+#[test]
+fn one_finding_stands_at_one_place_in_every_format() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let on_two_lines = "- name: UCX_TLS\n                  value: tcp";
+    let manifest =
+        graph("g", "prefill", "tcp").replace("- {name: UCX_TLS, value: \"tcp\"}", on_two_lines);
+    assert_eq!(manifest.matches(on_two_lines).count(), 2, "{manifest}");
+    std::fs::write(folder.join("x.yaml"), &manifest).unwrap();
+    let line = manifest[..manifest.find(on_two_lines).unwrap()]
+        .matches('\n')
+        .count()
+        + 1;
+    let report = json(&run_in(folder, &["env", "x.yaml"]));
+    let mut all = report["checks"].as_array().unwrap().iter();
+    let finding = all.find(|c| c["name"] == "env:UCX_TLS").unwrap();
+    assert_eq!(finding["evidence"][0]["line"], line);
+    assert_eq!(finding["evidence"][0]["column"], 19);
+    let as_is = |format: &str| text(&run_in(folder, &["env", "x.yaml", "-o", format]));
+    let place = format!("x.yaml:{line}:19");
+    for format in ["text", "junit", "html"] {
+        let said = as_is(format);
+        assert!(said.contains(&place), "{format}: {said}");
+        assert!(
+            !said.contains(&format!("x.yaml:{}:", line + 1)),
+            "{format}: {said}"
+        );
+    }
+    let markdown = as_is("markdown");
+    assert!(
+        markdown.replace("&#58;", ":").contains(&place),
+        "{markdown}"
+    );
+    let github = as_is("github");
+    assert!(
+        github.contains(&format!("file=x.yaml,line={line},col=19,title=ENV002")),
+        "{github}"
+    );
+    let sarif: Value = serde_json::from_str(&as_is("sarif")).unwrap();
+    let mut results = sarif["runs"][0]["results"].as_array().unwrap().iter();
+    let region = |r: &Value| r["locations"][0]["physicalLocation"]["region"].clone();
+    let found = results
+        .find(|r| r["ruleId"] == "ENV002")
+        .map(region)
+        .unwrap();
+    assert_eq!(
+        (&found["startLine"], &found["startColumn"]),
+        (&line.into(), &19.into())
+    );
+}
+
+/// What follows from a cause on several objects is named once.
+#[test]
+fn an_annotation_names_what_follows_once() {
+    let demo = here().join("demo/gb200-rack");
+    let github = text(&run_in(
+        here(),
+        &["check", "--from", demo.to_str().unwrap(), "-o", "github"],
+    ));
+    let follows: Vec<&str> = github.split("follows from it: ").skip(1).collect();
+    assert!(!follows.is_empty(), "{github}");
+    for list in follows {
+        let list = list.split(['%', '\n']).next().unwrap();
+        let names: Vec<&str> = list.split(", ").collect();
+        let different: BTreeSet<&str> = names.iter().copied().collect();
+        assert_eq!(names.len(), different.len(), "{list}");
+    }
+}
+
 #[test]
 fn an_ignored_fail_is_reported_and_trust_is_not_given() {
     let folder = recipes();
@@ -606,6 +676,58 @@ fn a_file_beside_the_recipe_is_found_and_is_about_nothing_else() {
     );
     assert_eq!(code(folder, &["env", "deep", "--config", "absent.toml"]), 4);
     assert_eq!(code(folder, &["env", "deep", "--config", "."]), 4);
+}
+
+/// A file that lies further below than a person might think is named, so that nobody believes that it counts.
+#[test]
+fn a_file_below_the_given_directory_is_said_not_to_be_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let lab = folder.join("p/team/lab");
+    std::fs::create_dir_all(&lab).unwrap();
+    std::fs::copy(
+        recipes().path().join("hostile.yaml"),
+        lab.join("deploy.yaml"),
+    )
+    .unwrap();
+    let rule = "[[ignore]]\nid = \"ENV002\"\nreason = \"known\"\n";
+    std::fs::write(lab.join(CONFIG), rule).unwrap();
+    let run = |paths: &[&str]| {
+        let output = run_in(folder, &[&["env"], paths].concat());
+        let notes = json(&output)["notes"].as_array().unwrap().clone();
+        let unused = notes
+            .into_iter()
+            .filter(|n| n["message"].as_str().unwrap().starts_with("not used"));
+        (output.status.code(), unused.collect::<Vec<Value>>())
+    };
+    for given in ["p", "p/", "./p", "p/team", "."] {
+        let (code, unused) = run(&[given]);
+        assert_eq!(code, Some(1), "{given}");
+        assert_eq!(unused.len(), 1, "{given}: {unused:?}");
+        let object = unused[0]["object"].as_str().unwrap();
+        assert!(
+            object.ends_with(&format!("lab/{CONFIG}")),
+            "{given}: {object}"
+        );
+        assert!(
+            unused[0]["message"]
+                .as_str()
+                .unwrap()
+                .contains("as a PATH of its own")
+        );
+    }
+    for given in [
+        &["p/team/lab"][..],
+        &["p", "p/team/lab"],
+        &["p/team/lab/deploy.yaml"],
+    ] {
+        assert_eq!(run(given), (Some(0), vec![]), "{given:?}");
+    }
+    std::fs::write(folder.join("own.toml"), rule).unwrap();
+    assert_eq!(run(&["p", "--config", "own.toml"]), (Some(0), vec![]));
+    let inside = run_in(&lab, &["env", "../.."]);
+    assert_eq!(inside.status.code(), Some(0));
+    assert!(!json(&inside)["notes"].to_string().contains("not used"));
 }
 
 #[test]

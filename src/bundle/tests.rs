@@ -99,7 +99,7 @@ fn each_trouble_has_its_words() {
     };
     assert_eq!(
         said(read(&scratch.0.join("none"))),
-        "read /none: No such file or directory (os error 2)"
+        "read /none: no such file or directory; check the path"
     );
     assert_eq!(
         said(read(&scratch.0)),

@@ -169,7 +169,7 @@ pub(super) fn both(
 }
 
 /// Ports over which the KV of this container may travel: usable, and chosen by UCX_NET_DEVICES where UCX carries it.
-pub(super) fn carriers<'c>(
+pub(crate) fn carriers<'c>(
     container: &'c Container<'_>,
 ) -> Result<Vec<(&'c Device, &'c Port)>, Skip> {
     let mut ports = container.facts.rdma.usable_ports()?;
@@ -198,14 +198,14 @@ const RDMA: [&str; 6] = [
 ];
 
 /// The transports of RDMA devices that UCX_TLS leaves to this container.
-pub(super) fn rdma_transports(container: &Container<'_>) -> Result<Vec<&'static str>, Skip> {
+pub(crate) fn rdma_transports(container: &Container<'_>) -> Result<Vec<&'static str>, Skip> {
     let value = container.facts.process.value("UCX_TLS")?;
     let list = TransportList::parse(value.unwrap_or("all"));
     Ok(RDMA.into_iter().filter(|t| list.allows(t)).collect())
 }
 
 /// NVLink may carry KV from here, as far as UCX_TLS says.
-pub(super) fn allows_nvlink(container: &Container<'_>) -> Result<bool, Skip> {
+pub(crate) fn allows_nvlink(container: &Container<'_>) -> Result<bool, Skip> {
     let value = container.facts.process.value("UCX_TLS")?;
     let list = TransportList::parse(value.unwrap_or("all"));
     Ok(list.allows("cuda_ipc") && list.allows("cuda_copy"))
@@ -217,7 +217,7 @@ pub(super) fn only_nvlink(container: &Container<'_>) -> Result<bool, Skip> {
 }
 
 /// The NVLink domain of the GPUs, cluster and clique, where they are part of one that spans nodes.
-pub(super) fn domain(container: &Container<'_>) -> Result<String, Skip> {
+pub(crate) fn domain(container: &Container<'_>) -> Result<String, Skip> {
     let query = container.facts.gpu.fabric.get()?;
     let mut domains: Vec<String> = query
         .gpus
@@ -239,7 +239,7 @@ pub(super) fn domain(container: &Container<'_>) -> Result<String, Skip> {
 }
 
 /// This side of multi-node NVLink is ready; an error where that was not seen.
-pub(super) fn has_mnnvl(container: &Container<'_>) -> Result<bool, Skip> {
+pub(crate) fn has_mnnvl(container: &Container<'_>) -> Result<bool, Skip> {
     match container.context.mnnvl {
         Tri::Yes => Ok(true),
         Tri::No => Ok(false),

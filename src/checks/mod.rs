@@ -4,7 +4,7 @@
 //! `explain`, the schema's list of ids) is derived from the table.
 
 mod answered;
-mod compare;
+pub(crate) mod compare;
 pub mod declare;
 mod dependence;
 pub(crate) mod live;
@@ -320,6 +320,38 @@ pub fn run_and_hear(subject: &Subject<'_>, mut each: impl FnMut(&Container<'_>))
     findings
 }
 
+/// What the time of KV is held against: judged after everything else, because what is wrong on the path decides whether there
+/// is a time at all.
+pub fn run_on_budget(inventory: &Inventory, whole: &Whole<'_>) -> Vec<Finding> {
+    let Some(workload) = inventory
+        .workloads
+        .first()
+        .filter(|_| whole.budget.is_some())
+    else {
+        return Vec::new();
+    };
+    let scope = DeploymentScope {
+        workload,
+        written: whole.written,
+        record: whole.record,
+        budget: whole.budget,
+        containers: Vec::new(),
+    };
+    let target = Arc::new(workload_target(inventory, 0));
+    let mut all = ALL.iter().copied().enumerate();
+    let found = all.find_map(|(order, check)| match check.run {
+        Run::Deployment(run) if check.id == KV_BUDGET => Some((order, check, run)),
+        _ => None,
+    });
+    let Some((order, check, run)) = found else {
+        return Vec::new();
+    };
+    finished(check, order, &target, None, run(&scope)).collect()
+}
+
+/// Id of the check that asks for the time of KV.
+const KV_BUDGET: &str = "DEP060";
+
 /// Runs the checks that look at all containers together. What they need of each is let go at their end, and read again when
 /// the container itself is judged: of a thousand, it and all that is found are not held side by side. Says, too, whether their KV
 /// stays within a node.
@@ -520,6 +552,25 @@ mod tests {
             for heading in ["\n## Why it matters\n", "\n## Fix\n"] {
                 assert!(doc.contains(heading), "{} lacks {heading:?}", check.id);
             }
+        }
+    }
+
+    /// Which version a check came with is read in the documentation: none is later than this one.
+    #[test]
+    fn no_check_is_newer_than_the_program() {
+        let numbers = |version: &str| -> Vec<u32> {
+            let parts = version.split(['.', '-', '+']);
+            parts.map_while(|part| part.parse().ok()).collect()
+        };
+        let this = numbers(env!("CARGO_PKG_VERSION"));
+        for check in ALL {
+            let since = numbers(check.since);
+            assert!(
+                since.len() == 3 && since <= this,
+                "{}: {}",
+                check.id,
+                check.since
+            );
         }
     }
 

@@ -104,15 +104,7 @@ impl<'a> DeploymentScope<'a> {
         let (from, to) = self.ends();
         let all = || from.iter().chain(&to).copied();
         let node = from.first().and_then(|c| c.place.node.as_ref());
-        let joined = |c: &Container<'_>| {
-            let pod = c.facts.pod.known();
-            c.place.node.as_ref() == node
-                && pod.is_some_and(|pod| pod.host_pid && pod.host_ipc)
-                && c.context.accelerator == Accelerator::Nvidia
-                && c.context.efa != Tri::Yes
-                && matches!(c.context.backend, Backend::Ucx | Backend::Unknown)
-                && allows_nvlink(c) == Ok(true)
-        };
+        let joined = |c: &Container<'_>| c.place.node.as_ref() == node && c.shares_nvlink();
         self.workload.disaggregated && node.is_some() && !to.is_empty() && all().all(joined)
     }
 
@@ -222,6 +214,16 @@ impl<'a> Container<'a> {
         self.moves_kv()
             && self.context.internode == Tri::No
             && self.facts.pod.known().is_some_and(|pod| !asks(pod))
+    }
+
+    /// It shares its node's PID and IPC namespaces, which handles of CUDA IPC need, and lets UCX use NVLink.
+    pub fn shares_nvlink(&self) -> bool {
+        let pod = self.facts.pod.known();
+        pod.is_some_and(|pod| pod.host_pid && pod.host_ipc)
+            && self.context.accelerator == Accelerator::Nvidia
+            && self.context.efa != Tri::Yes
+            && matches!(self.context.backend, Backend::Ucx | Backend::Unknown)
+            && allows_nvlink(self) == Ok(true)
     }
 
     /// The facts come from outputs that a person pasted: what they do not hold is not known.

@@ -114,7 +114,7 @@ impl Arguments {
             })
             .ok()
         });
-        let selection = self.report.selection(&[]);
+        let selection = self.report.selection();
         let report = evaluate(
             "check",
             recording,
@@ -165,7 +165,10 @@ fn shown(path: &Path) -> String {
 /// The text of a report. Larger ones than of a thousand containers are none.
 fn read_report(path: &Path) -> Result<String, String> {
     const LIMIT: u64 = 256 << 20;
-    let failed = |error: std::io::Error| format!("cannot be read: {error}");
+    let failed = |error: std::io::Error| match error.kind() {
+        std::io::ErrorKind::NotFound => "is not there; check the path".to_owned(),
+        _ => input::cannot(&error),
+    };
     if let Some(why) = input::endless(path) {
         return Err(format!("was not read: {why}; name a file"));
     }

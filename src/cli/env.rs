@@ -42,7 +42,11 @@ impl Arguments {
             .enumerate()
             .map(|(i, w)| view::workload(w, i + 1))
             .collect();
-        let selection = self.report.selection(&self.paths);
+        let files = inventory
+            .workloads
+            .iter()
+            .map(|w| w.source.file.path.as_str());
+        let selection = self.report.selection_of(&self.paths, files);
         let mut report = selection.roll_up(
             "env",
             workloads,

@@ -189,9 +189,19 @@ impl ShowArguments {
 }
 
 impl ReportArguments {
-    /// Which checks count. `beside`: files and directories beside which a file may say so as well.
-    fn selection(&self, beside: &[PathBuf]) -> Selection {
-        self.select.selection(beside)
+    /// Which checks count.
+    fn selection(&self) -> Selection {
+        self.select.selection(&[])
+    }
+
+    /// The same for manifests. `beside`: files and directories beside which a file may say so as well; `read`: what was read
+    /// there.
+    fn selection_of<'a>(
+        &self,
+        beside: &[PathBuf],
+        read: impl Iterator<Item = &'a str>,
+    ) -> Selection {
+        self.select.selection_of(beside, read)
     }
 
     fn finish(&self, report: &Report, selection: &Selection) -> anyhow::Result<ExitCode> {

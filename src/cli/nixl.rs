@@ -252,7 +252,7 @@ impl Arguments {
             findings.retain(|f| matters(f.id));
         }
         let made = pairs.iter().map(PairFacts::report).collect();
-        let selection = self.report.selection(&[]);
+        let selection = self.report.selection();
         let mut report = selection.roll_up(
             "nixl",
             Vec::new(),

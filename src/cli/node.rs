@@ -136,7 +136,7 @@ impl Arguments {
             record(path, &destination, &mut collected);
         }
         let findings = checks::run_through(std::mem::take(&mut collected.snapshots));
-        let selection = self.report.selection(&[]);
+        let selection = self.report.selection();
         let mut report = selection.roll_up(
             "node",
             Vec::new(),

@@ -1,8 +1,8 @@
 //! Which checks count, by the command line and by `.dynamo-interconnect-check.toml`.
 
 use crate::report::FailOn;
-use crate::sanitise;
-use crate::selected::{Day, FILE_NAME, Rule, Selection, known};
+use crate::selected::{Day, FILE_NAME, Rule, Selection, file_of, known};
+use crate::{input, sanitise};
 use clap::{Args, ValueEnum};
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -63,6 +63,45 @@ impl SelectArguments {
         }
     }
 
+    /// The same for manifests that were read below `beside`. Says which files lie beside one of them and do not count: nobody is
+    /// to believe that they do.
+    pub(super) fn selection_of<'a>(
+        &self,
+        beside: &[PathBuf],
+        read: impl Iterator<Item = &'a str>,
+    ) -> Selection {
+        let mut selection = self.selection(beside);
+        let real = |path: &Path| std::fs::canonicalize(path).ok();
+        let given: Vec<PathBuf> = beside.iter().filter_map(|path| real(path)).collect();
+        let own = real(Path::new("."));
+        let mut seen = BTreeSet::new();
+        for path in read {
+            // Up to the directory that was given.
+            let path = file_of(path);
+            let folders = path.ancestors().skip(usize::from(!path.is_dir()));
+            for folder in folders.filter(|folder| folder.is_dir()) {
+                let Some(at) = real(folder) else { break };
+                if given.contains(&at) || !given.iter().any(|given| at.starts_with(given)) {
+                    break;
+                }
+                let file = folder.join(FILE_NAME);
+                if self.config.is_none()
+                    && Some(&at) != own.as_ref()
+                    && file.is_file()
+                    && seen.insert(at)
+                {
+                    let message = format!(
+                        "not used: env reads that of the current directory and of each PATH; give {} as a PATH of its own, or \
+                         name the file with --config",
+                        sanitise::line(&folder.display().to_string(), 500)
+                    );
+                    selection.note(sanitise::line(&file.display().to_string(), 500), message);
+                }
+            }
+        }
+        selection
+    }
+
     /// Rules of the command line and of the files that count.
     pub(super) fn selection(&self, beside: &[PathBuf]) -> Selection {
         let ignore = self.ignore.iter();
@@ -107,7 +146,7 @@ fn add(selection: &mut Selection, path: &Path, below: Option<&Path>) {
     const LIMIT: u64 = 1 << 20;
     let shown = sanitise::line(&path.display().to_string(), 500);
     let read = || -> Result<String, String> {
-        let cannot = |error: std::io::Error| format!("cannot be read: {error}");
+        let cannot = |error: std::io::Error| input::cannot(&error);
         if !std::fs::metadata(path).map_err(cannot)?.is_file() {
             return Err("is no file".to_owned());
         }

@@ -292,18 +292,6 @@ fn in_pod(options: &Options, around: &Surroundings) -> Result<Config, ConnectErr
             Some(_) => said(&e.to_string()),
         },
     })?;
-    // The library reads it when it makes the client, and then speaks of a kubeconfig.
-    if let Some(path) = &config.auth_info.token_file {
-        let why = match std::fs::read_to_string(path) {
-            Ok(token) if !token.trim().is_empty() => None,
-            Ok(_) => Some("it is empty".to_owned()),
-            Err(error) => Some(error.to_string()),
-        };
-        if let Some(why) = why {
-            let why = said(&format!("{path}: {why}"));
-            return Err(ConnectError::NoServiceAccount { why });
-        }
-    }
     Ok(prepared(config, options))
 }
 
@@ -388,6 +376,7 @@ fn build(
     reading: &Reading,
 ) -> Result<Client, ConnectError> {
     let no_roots = config.root_cert.is_none() && config.root_cert_file.is_none();
+    let in_pod = context.is_none();
     let context = context.map_or_else(|| "(in-cluster)".to_owned(), said);
     let user = &config.auth_info;
     reading.now(match (&user.auth_provider, &user.token_file) {
@@ -395,7 +384,7 @@ fn build(
         (None, Some(file)) => format!("tokenFile {}", said(file)),
         (None, None) => "the CA bundle of this system".to_owned(),
     });
-    client(config, login).map_err(|error| match error {
+    let client = client(config, login).map_err(|error| match error {
         kube::Error::Auth(e) => ConnectError::BrokenUser {
             context,
             why: credential_fault(&e),
@@ -419,6 +408,15 @@ fn build(
             context,
             why: said(&other.to_string()),
         },
+    });
+    // A pod has no kubeconfig to repair.
+    client.map_err(|fault| match fault {
+        ConnectError::BrokenUser { why, .. } | ConnectError::BrokenCluster { why, .. }
+            if in_pod =>
+        {
+            ConnectError::NoServiceAccount { why }
+        }
+        other => other,
     })
 }
 

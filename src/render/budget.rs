@@ -29,15 +29,17 @@ pub(super) fn render(out: &mut String, budget: &KvBudget, heading: &str, width: 
             lane.gbytes
         )
     };
+    // What hardware could do is the best case.
+    let end = |lane: &LaneTime| if lane.measured { "at worst" } else { "at best" };
     match (&budget.slowest, &budget.fastest) {
-        (Some(slow), Some(fast)) => {
+        (Some(slow), Some(fast)) if slow.measured => {
             line.push_str(&format!(
                 ": {} at worst, {} at best",
                 over(slow),
                 over(fast)
             ));
         }
-        (Some(slow), None) => line.push_str(&format!(": {} at worst", over(slow))),
+        (Some(slow), _) => line.push_str(&format!(": {} {}", over(slow), end(slow))),
         (None, _) => line.push_str(&format!(": not known, {}", budget.missing.join("; "))),
     }
     if let (Some(slo), Some(_)) = (budget.slo_ms, &budget.slowest) {

@@ -51,16 +51,16 @@ fn one(out: &mut String, fix: &Fix, around: Surroundings<'_>) {
         let _ = write!(text, "\npaste:\n{paste}");
     }
     if !fix.consequences.is_empty() {
-        let names: Vec<&str> = fix
-            .consequences
-            .iter()
-            .map(|c| c.name.as_str())
-            .take(5)
-            .collect();
-        let _ = write!(text, "\nfollows from it: {}", names.join(", "));
-        if fix.consequences.len() > 5 {
-            text.push_str(", ..");
+        // One name may follow on several objects.
+        let mut names: Vec<&str> = Vec::new();
+        for consequence in &fix.consequences {
+            if !names.contains(&consequence.name.as_str()) {
+                names.push(&consequence.name);
+            }
         }
+        let more = if names.len() > 5 { ", .." } else { "" };
+        names.truncate(5);
+        let _ = write!(text, "\nfollows from it: {}{more}", names.join(", "));
     }
     let title = format!("{} {}", fix.id, fix.name);
     let place = fix.evidence.iter().find_map(|e| around.place(e));

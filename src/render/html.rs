@@ -110,6 +110,16 @@ fn verdict(report: &Report) -> Markup {
                     li { (n) " " @if n > 0 { (tag(status)) } @else { span.tag.none { (status.word()) } } }
                 }
             }
+            @if !report.not_seen.is_empty() {
+                p.soft.small {
+                    "Not to be seen from pods: "
+                    @for (n, unseen) in report.not_seen.iter().enumerate() {
+                        @if n > 0 { ", " }
+                        (unseen.what) " (" code { "explain " (unseen.topic) } ")"
+                    }
+                    "."
+                }
+            }
         }
     }
 }

@@ -89,6 +89,13 @@ pub(super) fn fix_first(checks: &[Finding]) -> Vec<Fix> {
     fixes
 }
 
+/// The first cause of what is wrong on the KV path, where something is.
+pub fn first_fault(checks: &[Finding]) -> Option<Fix> {
+    let on_path = |f: &Finding| f.status == Status::Fail && f.kv_path != KvPath::Off;
+    let causes = checks.iter().any(on_path).then(|| fix_first(checks));
+    causes?.into_iter().next()
+}
+
 /// A finding, as others find it again.
 type Which<'a> = (&'a Target, &'a str, &'a str, &'a str);
 

@@ -116,7 +116,11 @@ async fn a_file_that_is_no_report_is_named_and_the_rest_is_judged() {
     let fake = builder.start().await;
     let newer = json!({"schema_version": 99, "tool": {"name": "dynamo-interconnect-check"}, "command": "check"});
     let rows = [
-        ("absent.json", None, "cannot be read"),
+        (
+            "absent.json",
+            None,
+            "the baseline is not there; check the path",
+        ),
         ("text.json", Some("hello".to_owned()), "is not JSON"),
         (
             "other.json",

@@ -1,6 +1,7 @@
 //! `--isl`: how long the KV of a prompt travels, and what is said where that is not known.
 
 use crate::fleet::{Fleet, cluster, healthy};
+use crate::rack::{Fabric, Rack, Worker};
 use crate::{on, with_transfers};
 use serde_json::{Value, json};
 
@@ -41,7 +42,7 @@ async fn a_known_model_and_the_ports_give_a_nominal_time() {
     let complaints = run.complaints();
     assert_eq!(complaints.len(), 1, "{complaints:?}");
     assert!(
-        complaints[0].starts_with("warn DEP060 on g: the KV of 8000 tokens takes 42 ms"),
+        complaints[0].starts_with("warn DEP060 on g: the KV of 8000 tokens takes at least 42 ms"),
         "{complaints:?}"
     );
     assert!(complaints[0].contains("nominal"), "{complaints:?}");
@@ -53,6 +54,114 @@ async fn a_known_model_and_the_ports_give_a_nominal_time() {
             "KV budget  262 kB/token x 8000 tokens = 2.10 GB in 8 parts side by side: 42 ms over"
         ),
         "{text}"
+    );
+}
+
+/// The budget of this deployment, asked in JSON and as text. One thousand bytes per token, so that the rate alone decides.
+async fn budget(rack: Rack) -> (Value, String) {
+    let fake = rack.into().start().await;
+    let asked = ["g", "--isl", "1000000", "--kv-bytes-per-token", "1000"];
+    let report = on(&fake, &asked).await.report();
+    let text = on(&fake, &[&asked[..], &["-o", "text"]].concat()).await;
+    let words: Vec<&str> = text.stdout.split_whitespace().collect();
+    (report["kv_budget"].clone(), words.join(" "))
+}
+
+fn variable(rack: Fabric, name: &'static str, value: &'static str) -> Rack {
+    Rack::new(rack).all(move |w: &mut Worker| {
+        w.env(name, Some(value));
+    })
+}
+
+/// By hand: a port of 400 Gb/s is 50 GB/s, one of EFA 12.5; 18 NVLinks of 53.125 GB/s are 956.25.
+#[tokio::test]
+async fn what_carries_kv_gives_the_nominal_rate() {
+    for (what, rack, gbytes, of) in [
+        (
+            "a port for each GPU",
+            Rack::new(Fabric::InfiniBand),
+            50.0,
+            "8 ports for 8 GPUs",
+        ),
+        ("RoCE", Rack::new(Fabric::Roce), 50.0, "8 ports for 8 GPUs"),
+        (
+            "one port for eight",
+            variable(Fabric::InfiniBand, "UCX_NET_DEVICES", "mlx5_0:1"),
+            6.25,
+            "1 port for 8 GPUs",
+        ),
+        (
+            "four EFA for each GPU",
+            Rack::new(Fabric::Efa),
+            50.0,
+            "32 ports for 8 GPUs",
+        ),
+        (
+            "NVLink of a rack",
+            Rack::new(Fabric::Mnnvl),
+            956.25,
+            "18 NVLinks of a GPU",
+        ),
+        (
+            "NVLink of a rack, and nothing else",
+            variable(Fabric::Mnnvl, "UCX_TLS", "cuda_copy,cuda_ipc,tcp"),
+            956.25,
+            "18 NVLinks of a GPU",
+        ),
+        (
+            "RDMA in a rack",
+            variable(Fabric::Mnnvl, "UCX_TLS", "rc,cuda_copy"),
+            50.0,
+            "4 ports for 4 GPUs",
+        ),
+    ] {
+        let (budget, text) = budget(rack).await;
+        let slowest = &budget["slowest"];
+        assert_eq!(slowest["gbytes"], gbytes, "{what}: {budget}");
+        assert_eq!(slowest["measured"], false, "{what}: {budget}");
+        assert!(
+            slowest["of"].as_str().unwrap().ends_with(of),
+            "{what}: {budget}"
+        );
+        assert!(text.contains("nominal) at best"), "{what}: {text}");
+        assert!(!text.contains("at worst"), "{what}: {text}");
+    }
+}
+
+#[tokio::test]
+async fn a_path_that_is_judged_wrong_has_no_nominal_rate() {
+    let tcp = variable(Fabric::InfiniBand, "UCX_TLS", "tcp,cuda_copy");
+    let unclaimed = Rack::new(Fabric::Mnnvl).at("decode", |w| {
+        w.only("dev-gpu", |line| !line.contains("imex"));
+        w.env("UCX_TLS", Some("cuda_copy,cuda_ipc,tcp"));
+    });
+    for rack in [tcp, unclaimed] {
+        let (budget, text) = budget(rack).await;
+        assert_eq!(budget["slowest"], Value::Null, "{budget}");
+        let why = "no nominal figure, because the KV path is judged wrong";
+        assert!(
+            budget["missing"][0].as_str().unwrap().contains(why),
+            "{budget}"
+        );
+        assert!(text.contains(why), "{text}");
+    }
+    let demo = concat!(env!("CARGO_MANIFEST_DIR"), "/demo/gb200-rack");
+    let run = crate::run(&["--from", demo, "--isl", "8000", "--ttft-slo", "500"]).await;
+    let report = run.report();
+    let missing = report["kv_budget"]["missing"][0]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert!(
+        missing.contains(report["fix_first"][0]["target"]["name"].as_str().unwrap())
+            && missing.contains("only one end of the KV path is inside the ComputeDomain"),
+        "{missing}"
+    );
+    let all = report["checks"].as_array().unwrap();
+    let asked = all.iter().find(|c| c["id"] == "DEP060").unwrap();
+    assert_eq!(
+        (&asked["status"], &asked["detail"]),
+        (&json!("skipped"), &json!(missing))
     );
 }
 

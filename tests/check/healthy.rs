@@ -31,6 +31,53 @@ async fn a_healthy_deployment_of_every_fabric_has_nothing_to_complain_about() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// Nothing failed, and that is not all there is: what no pod can show is named, with where to read how to look.
+#[tokio::test]
+async fn what_no_pod_can_show_is_named_until_a_transfer_shows_its_effect() {
+    for (fabric, wanted) in [
+        (Fabric::InfiniBand, &["firewall", "acs"][..]),
+        (Fabric::Roce, &["firewall", "pfc", "acs"]),
+        (Fabric::Efa, &["firewall", "acs"]),
+        (Fabric::Mnnvl, &["firewall", "acs"]),
+    ] {
+        let fake = Rack::new(fabric).into().start().await;
+        let report = on(&fake, &["g"]).await.report();
+        let topics: Vec<&str> = report["not_seen"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|unseen| unseen["topic"].as_str().unwrap())
+            .collect();
+        assert_eq!(topics, wanted, "{fabric:?}");
+        for format in ["text", "html"] {
+            let said = on(&fake, &["g", "-o", format]).await.stdout;
+            let words: Vec<&str> = said.split_whitespace().collect();
+            let said = words.join(" ");
+            assert!(
+                said.contains("Not to be seen from pods: firewalls"),
+                "{fabric:?}: {said}"
+            );
+            for topic in ["firewall", "pfc", "acs"] {
+                let named = said.contains(&format!("explain {topic}"));
+                assert_eq!(
+                    named,
+                    wanted.contains(&topic),
+                    "{fabric:?} {format} {topic}"
+                );
+            }
+        }
+        for topic in topics {
+            let mut command = crate::run::command("explain");
+            command.arg(topic);
+            assert_eq!(crate::run::run(command).await.code, Some(0), "{topic}");
+        }
+    }
+    let demo = concat!(env!("CARGO_MANIFEST_DIR"), "/demo/healthy");
+    let proven = crate::run(&["--from", demo]).await;
+    assert_eq!(proven.report()["not_seen"], json!(null));
+    assert!(!proven.stdout.contains("Not to be seen"));
+}
+
 /// Who may not read the templates of claims is told so, and what rests on them stays open: it is no fault.
 #[tokio::test]
 async fn a_claim_that_may_not_be_read_is_no_fault() {

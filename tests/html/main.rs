@@ -154,6 +154,32 @@ fn manifests_alone_show_lanes_that_nobody_tried() {
     assert!(!text.contains("lane ok"), "nothing ran");
 }
 
+/// Several deployments on one page: what a screen reader lists has names that tell the parts apart.
+#[test]
+fn parts_of_a_page_of_many_deployments_are_called_differently() {
+    let root = env!("CARGO_MANIFEST_DIR");
+    let folder = tempfile::tempdir().unwrap();
+    let same = folder.path().join("same.yaml");
+    std::fs::copy(format!("{root}/demo/healthy/deploy.yaml"), &same).unwrap();
+    let healthy = format!("{root}/demo/healthy");
+    let rack = format!("{root}/demo/gb200-rack");
+    let page = page(&["env", &healthy, &rack, same.to_str().unwrap(), "-o", "html"]);
+    let labels: Vec<&str> = page
+        .split("role=\"region\" aria-label=\"")
+        .skip(1)
+        .filter_map(|rest| rest.split('"').next())
+        .collect();
+    let different: std::collections::BTreeSet<&str> = labels.iter().copied().collect();
+    assert_eq!(labels.len(), 3, "{labels:?}");
+    assert_eq!(different.len(), 3, "{labels:?}");
+    assert!(
+        labels
+            .iter()
+            .all(|l| l.starts_with("Picture of the topology of ")),
+        "{labels:?}"
+    );
+}
+
 #[test]
 fn hostile_text_is_shown_and_never_acts() {
     let (report, places) = reports::hostile_everywhere();
@@ -289,6 +315,10 @@ fn pages(folder: &Path) -> Vec<PathBuf> {
         (
             "manifests",
             page(&["env", "tests/manifests/beta.yaml", "-o", "html"]),
+        ),
+        (
+            "several",
+            page(&["env", "demo/healthy", "demo/gb200-rack", "-o", "html"]),
         ),
         (
             "unreadable",

@@ -16,7 +16,7 @@ mod skip;
 
 mod access;
 mod faults;
-mod in_cluster;
+mod in_pod;
 mod interrupt;
 mod pasted;
 mod recordings;

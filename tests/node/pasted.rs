@@ -59,7 +59,7 @@ async fn names_files_and_sizes_that_are_wrong_get_their_words_and_the_others_are
         .collect();
     for words in [
         "no output is known by this name; the names are topo,",
-        "No such file",
+        "no such file or directory; check the path",
         "is larger than 16 MiB",
         "Is a directory",
         "this is a second ibstat; only the first was judged",

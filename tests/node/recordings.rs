@@ -77,7 +77,7 @@ async fn recordings_that_cannot_be_read_have_their_words() {
     let cases = [
         (
             dir.path().join("none").to_str().unwrap().to_owned(),
-            "No such file",
+            "no such file or directory; check the path",
         ),
         (
             dir.path().to_str().unwrap().to_owned(),

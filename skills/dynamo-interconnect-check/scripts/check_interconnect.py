@@ -17,6 +17,25 @@ import sys
 NAME = "dynamo-interconnect-check"
 VARIABLE = "DYNAMO_INTERCONNECT_CHECK"
 REPORTING = ("env", "node", "nixl", "check")
+# The names that the original always gave, by subcommand, each with its id and what is not there when nothing is to be said.
+NO_DEVICE = "there is no RDMA device that may be opened here"
+NO_GPU = "there is no NVIDIA GPU here"
+ALWAYS = {
+    "env": (("ENV004", "env:disagg-transport", "no worker here takes part in disaggregated serving"),),
+    "node": (
+        ("NODE001", "node:target", "nothing was reached"),
+        ("RDMA001", "ib-devices", NO_DEVICE),
+        ("RDMA004", "ibv-devinfo", NO_DEVICE),
+        ("RDMA002", "ib-link", NO_DEVICE),
+        ("GPU001", "gpudirect-peermem", "there is no NVIDIA GPU here, or no RDMA hardware that may be opened"),
+        ("GPU002", "gdrcopy", NO_GPU),
+        ("GPU003", "gpu-topology", NO_GPU),
+    ),
+    "nixl": (
+        ("NIXL003", "nixl", "nothing was reached"),
+        ("NIXL004", "nixl:binary", "nothing was reached"),
+    ),
+}
 REASONS = {
     3: "trust was required, and the deployment is not trusted",
     4: "something that was asked for could not be done: see verdict and errors",
@@ -93,6 +112,52 @@ def arguments(args):
     return args, left_out
 
 
+def complete(report, args):
+    """Adds the names of the original that the program leaves out because the question does not arise, or nothing was read.
+
+    The original always gave them, and whoever reads its JSON looks for them. They are skipped, which is no pass.
+    """
+    others = ("--pods", "--selector", "--input", "--from", "--transfer")
+    if not args or any(a.split("=")[0] in others or a.startswith("-l") for a in args):
+        return
+    checks = report.get("checks", [])
+    errors = report.get("errors", [])
+    read = bool(checks)
+    wanted = ALWAYS.get(args[0], ())
+    if args[0] == "env":
+        places = [{"kind": "input", "name": next((a for a in args[1:] if not a.startswith("-")), "env")}]
+        said = {check.get("name") for check in checks}
+        if "env" in said:
+            # The only name where there is no manifest.
+            return
+        if not read:
+            wanted = (("ENV001", "env", "nothing was read"),)
+        missing = [(places[0], row) for row in wanted if row[1] not in said]
+    else:
+        pod = value_of(args, "--pod")
+        unread = {"kind": "pod", "name": pod} if pod else {"kind": "host", "name": "localhost"}
+        places = [probed.get("target") for probed in report.get("targets", [])] or [unread]
+        said = [(check.get("target"), check.get("name")) for check in checks]
+        missing = [(place, row) for place in places for row in wanted if (place, row[1]) not in said]
+    for place, (identity, name, detail) in missing:
+        if not read and errors:
+            detail = "nothing was read: %s" % errors[0].get("message", "")
+        checks.append({
+            "id": identity, "name": name, "status": "skipped", "detail": detail, "target": place, "kv_path": "off",
+            "evidence": [], "fix": None, "reason": "not-applicable" if read else "not-collected",
+        })
+    report.get("counts", {})["skipped"] = sum(check.get("status") == "skipped" for check in checks)
+
+
+def value_of(args, option):
+    """The value of an option, or None."""
+    for at, word in enumerate(args):
+        name, joined, value = word.partition("=")
+        if name == option:
+            return value if joined else "".join(args[at + 1:at + 2])
+    return None
+
+
 def nothing_done(detail, code=None):
     """What is printed when the program did not run (code: None), or ended with this code and without a report."""
     return {
@@ -154,6 +219,7 @@ def main(args):
             say_json(nothing_done(detail, done.returncode))
         return 1 if reason else done.returncode
     if isinstance(report, dict):
+        complete(report, args)
         if left_out:
             report.setdefault("notes", []).append(
                 {"object": " ".join(left_out), "message": "left out: it chooses nothing without --pod"}

@@ -28,7 +28,7 @@ check! {
     /// ## Sources
     /// vllm-project/vllm#19053; ray-project/ray#60817; sgl-project/sglang#21704.
     "DEP012" "advertised-address" on Deployment {
-        subsystem: Deployment, kv_path: Supporting, worst: Fail, causes: &[], since: "0.3.0",
+        subsystem: Deployment, kv_path: Supporting, worst: Fail, causes: &[], since: "0.1.0",
     }
 }
 

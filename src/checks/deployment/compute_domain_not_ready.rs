@@ -19,7 +19,7 @@ check! {
     /// `kubectl describe computedomain` names the members. Look at the `compute-domain-daemon` pod on a node that is not
     /// ready, let both roles claim the same domain, and make `numNodes` the number of nodes that really join, or 0.
     "DEP051" "compute-domain-not-ready" on Deployment {
-        subsystem: Deployment, kv_path: Supporting, worst: Fail, causes: &[], since: "0.3.0",
+        subsystem: Deployment, kv_path: Supporting, worst: Fail, causes: &[], since: "0.1.0",
     }
 }
 

@@ -20,7 +20,7 @@ check! {
     /// ## Sources
     /// Dynamo guide "EFA on AWS".
     "DEP010" "efa-ends-share-node" on Deployment {
-        subsystem: Deployment, kv_path: Supporting, worst: Fail, causes: &["K8S011"], since: "0.3.0",
+        subsystem: Deployment, kv_path: Supporting, worst: Fail, causes: &["K8S011"], since: "0.1.0",
     }
 }
 

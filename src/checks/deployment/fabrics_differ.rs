@@ -34,7 +34,7 @@ check! {
     /// ## Sources
     /// openucx/ucx#10841, #10996, #11426; UCX v1.20.0 `ib_iface.c` (IS_GLOBAL).
     "DEP007" "fabrics-differ" on Deployment {
-        subsystem: Deployment, kv_path: Supporting, worst: Fail, causes: &[], since: "0.3.0",
+        subsystem: Deployment, kv_path: Supporting, worst: Fail, causes: &[], since: "0.1.0",
     }
 }
 

@@ -19,7 +19,7 @@ check! {
     /// NVIDIA IMEX guide; microsoft/mscclpp#467.
     "DEP009" "imex-on-one-side" on Deployment {
         subsystem: Deployment, kv_path: Supporting, worst: Fail,
-        causes: &["K8S002", "GPU006", "DEP051", "DEP003"], since: "0.3.0",
+        causes: &["K8S002", "GPU006", "DEP051", "DEP003"], since: "0.1.0",
     }
 }
 

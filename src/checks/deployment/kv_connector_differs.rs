@@ -21,7 +21,7 @@ check! {
     /// ## Sources
     /// ai-dynamo/dynamo#10027; vllm-project/vllm#29503.
     "DEP004" "kv-connector-differs" on Workload {
-        subsystem: Deployment, kv_path: Supporting, worst: Fail, causes: &[], since: "0.3.0",
+        subsystem: Deployment, kv_path: Supporting, worst: Fail, causes: &[], since: "0.1.0",
     }
 }
 

@@ -28,7 +28,7 @@ check! {
     /// vllm-project/vllm#27274 (supported from 0.14.0 on; v0.13.0 `kv_connector/utils.py` asserts that the size of decode is a
     /// multiple), #43523 (refused in an earlier version), #50765, #29503.
     "DEP005" "kv-layout-differs" on Workload {
-        subsystem: Deployment, kv_path: Supporting, worst: Fail, causes: &[], since: "0.3.0",
+        subsystem: Deployment, kv_path: Supporting, worst: Fail, causes: &[], since: "0.1.0",
     }
 }
 

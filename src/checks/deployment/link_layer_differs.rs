@@ -15,7 +15,7 @@ check! {
     /// ## Fix
     /// Place both roles on nodes of one fabric, and give both the same RDMA resource.
     "DEP006" "link-layer-differs" on Deployment {
-        subsystem: Deployment, kv_path: Supporting, worst: Fail, causes: &["DEP007"], since: "0.3.0",
+        subsystem: Deployment, kv_path: Supporting, worst: Fail, causes: &["DEP007"], since: "0.1.0",
     }
 }
 

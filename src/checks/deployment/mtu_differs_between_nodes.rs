@@ -21,7 +21,7 @@ check! {
     /// ## Sources
     /// NVIDIA/nccl#1524, #2135.
     "DEP013" "mtu-differs-between-nodes" on Deployment {
-        subsystem: Deployment, kv_path: Supporting, worst: Fail, causes: &["RDMA015"], since: "0.3.0",
+        subsystem: Deployment, kv_path: Supporting, worst: Fail, causes: &["RDMA015"], since: "0.1.0",
     }
 }
 

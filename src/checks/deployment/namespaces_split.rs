@@ -27,7 +27,7 @@ check! {
     /// ## Sources
     /// vllm-project/vllm#55906; openucx/ucx#11512, #11513; ai-dynamo/dynamo#622, #1072, #6370.
     "DEP019" "namespaces-split" on Deployment {
-        subsystem: Deployment, kv_path: Supporting, worst: Warn, causes: &[], since: "0.3.0",
+        subsystem: Deployment, kv_path: Supporting, worst: Warn, causes: &[], since: "0.1.0",
     }
 }
 

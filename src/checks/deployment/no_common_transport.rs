@@ -23,7 +23,7 @@ check! {
     /// ## Sources
     /// UCX v1.20.0 `ucp_context.c` (aliases) and rules R2, R6 of docs/rules.md.
     "DEP003" "no-common-transport" on Deployment {
-        subsystem: Deployment, kv_path: Supporting, worst: Fail, causes: &[], since: "0.3.0",
+        subsystem: Deployment, kv_path: Supporting, worst: Fail, causes: &[], since: "0.1.0",
     }
 }
 

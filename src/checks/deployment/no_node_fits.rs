@@ -21,7 +21,7 @@ check! {
     /// Ask for a resource that the nodes have (`check --nodes` lists them), or install the RDMA device plugin on the nodes
     /// that are meant: `kubectl get nodes -o json` shows `status.allocatable`.
     "DEP050" "no-node-fits" on Deployment {
-        subsystem: Deployment, kv_path: Off, worst: Fail, causes: &["DEP002"], since: "0.3.0",
+        subsystem: Deployment, kv_path: Off, worst: Fail, causes: &["DEP002"], since: "0.1.0",
     }
 }
 

@@ -29,7 +29,7 @@ check! {
     /// Kubernetes, `status.allocatable` of a node; device plugins.
     "DEP011" "node-resources" on Deployment {
         subsystem: Deployment, kv_path: Supporting, worst: Fail,
-        causes: &["RDMA001", "RDMA002", "RDMA003", "K8S001", "K8S005"], since: "0.3.0",
+        causes: &["RDMA001", "RDMA002", "RDMA003", "K8S001", "K8S005"], since: "0.1.0",
     }
 }
 

@@ -18,7 +18,7 @@ check! {
     /// ## Sources
     /// NVIDIA/TensorRT-LLM#6085; semantics of `nvidia-smi -q` (Fabric).
     "DEP008" "nvlink-domains-differ" on Deployment {
-        subsystem: Deployment, kv_path: Supporting, worst: Fail, causes: &[], since: "0.3.0",
+        subsystem: Deployment, kv_path: Supporting, worst: Fail, causes: &[], since: "0.1.0",
     }
 }
 

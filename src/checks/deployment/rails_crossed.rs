@@ -25,7 +25,7 @@ check! {
     /// ## Sources
     /// NVIDIA/nccl#2013, #1664 (pairs across rails).
     "DEP018" "rails-crossed" on Deployment {
-        subsystem: Deployment, kv_path: Supporting, worst: Warn, causes: &[], since: "0.3.0",
+        subsystem: Deployment, kv_path: Supporting, worst: Warn, causes: &[], since: "0.1.0",
     }
 }
 

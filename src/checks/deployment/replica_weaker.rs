@@ -20,7 +20,7 @@ check! {
     /// ## False alarms
     /// Pools of nodes with different adapters on purpose.
     "DEP017" "replica-weaker" on Deployment {
-        subsystem: Deployment, kv_path: Supporting, worst: Warn, causes: &[], since: "0.3.0",
+        subsystem: Deployment, kv_path: Supporting, worst: Warn, causes: &[], since: "0.1.0",
     }
 }
 

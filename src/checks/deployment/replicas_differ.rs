@@ -20,7 +20,7 @@ check! {
     /// ## Fix
     /// Find out which pods were changed by hand, or started from another template, and start them again.
     "DEP015" "replicas-differ" on Deployment {
-        subsystem: Deployment, kv_path: Supporting, worst: Warn, causes: &[], since: "0.3.0",
+        subsystem: Deployment, kv_path: Supporting, worst: Warn, causes: &[], since: "0.1.0",
     }
 }
 

@@ -16,7 +16,7 @@ check! {
     /// Find out why the pods of this role do not exist: `kubectl describe` the deployment, look at its replicas, at the
     /// operator's log and at the scheduler's events.
     "DEP001" "role-missing" on Deployment {
-        subsystem: Deployment, kv_path: Required, worst: Fail, causes: &[], since: "0.3.0",
+        subsystem: Deployment, kv_path: Required, worst: Fail, causes: &[], since: "0.1.0",
     }
 }
 

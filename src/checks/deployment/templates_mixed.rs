@@ -17,7 +17,7 @@ check! {
     /// ## False alarms
     /// Leader and workers of one worker that spans nodes have different templates: this is no finding.
     "DEP021" "templates-mixed" on Deployment {
-        subsystem: Deployment, kv_path: Supporting, worst: Warn, causes: &["DEP015", "DEP016", "DEP017"], since: "0.3.0",
+        subsystem: Deployment, kv_path: Supporting, worst: Warn, causes: &["DEP015", "DEP016", "DEP017"], since: "0.1.0",
     }
 }
 

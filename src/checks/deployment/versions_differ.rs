@@ -25,7 +25,7 @@ check! {
     /// ## Sources
     /// llm-d/llm-d#355; vllm-project/vllm#29503.
     "DEP016" "versions-differ" on Deployment {
-        subsystem: Deployment, kv_path: Supporting, worst: Warn, causes: &[], since: "0.3.0",
+        subsystem: Deployment, kv_path: Supporting, worst: Warn, causes: &[], since: "0.1.0",
     }
 }
 

@@ -28,7 +28,7 @@ check! {
     /// A pod that has failed (evicted, for example), has completed or is being deleted is no replica where all that are written
     /// are ready without it: a note names it, and nothing is asked of it.
     "DEP002" "worker-not-ready" on Deployment {
-        subsystem: Deployment, kv_path: Required, worst: Fail, causes: &[], since: "0.3.0",
+        subsystem: Deployment, kv_path: Required, worst: Fail, causes: &[], since: "0.1.0",
     }
 }
 

@@ -25,7 +25,7 @@ check! {
     /// ## False alarms
     /// What a pod has beyond what was written is no difference: the operator adds its own. A planner may scale a worker down.
     "DEP014" "written-differs" on Deployment {
-        subsystem: Deployment, kv_path: Supporting, worst: Fail, causes: &["DEP011", "RDMA001", "RDMA002", "RDMA003", "K8S001", "K8S005", "K8S007"], since: "0.3.0",
+        subsystem: Deployment, kv_path: Supporting, worst: Fail, causes: &["DEP011", "RDMA001", "RDMA002", "RDMA003", "K8S001", "K8S005", "K8S007"], since: "0.1.0",
     }
 }
 

@@ -18,7 +18,7 @@ check! {
     /// ## Sources
     /// Kubernetes, well-known labels; Dynamo guide on placement.
     "DEP020" "zones-differ" on Deployment {
-        subsystem: Deployment, kv_path: Supporting, worst: Warn, causes: &[], since: "0.3.0",
+        subsystem: Deployment, kv_path: Supporting, worst: Warn, causes: &[], since: "0.1.0",
     }
 }
 

@@ -19,7 +19,7 @@ check! {
     /// ## Fix
     /// Set the variable in one place: in the pod spec, and remove it from the image and the start script.
     "ENV013" "env-drift" on Container {
-        subsystem: Env, kv_path: Supporting, worst: Warn, causes: &[], since: "0.2.0",
+        subsystem: Env, kv_path: Supporting, worst: Warn, causes: &[], since: "0.1.0",
     }
 }
 

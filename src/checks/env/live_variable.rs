@@ -33,7 +33,7 @@ check! {
     /// ## Sources
     /// Each row of the catalogue names its own; docs/rules.md explains the rules.
     "ENV012" "live-variable" on Container {
-        subsystem: Env, kv_path: Required, worst: Fail, causes: &[], since: "0.2.0",
+        subsystem: Env, kv_path: Required, worst: Fail, causes: &[], since: "0.1.0",
     }
 }
 

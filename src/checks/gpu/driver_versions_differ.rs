@@ -17,7 +17,7 @@ check! {
     /// ## Sources
     /// NVML API reference, `NVML_ERROR_LIB_RM_VERSION_MISMATCH`.
     "GPU009" "driver-versions-differ" on Container {
-        subsystem: Gpu, kv_path: Off, worst: Warn, causes: &[], since: "0.2.0",
+        subsystem: Gpu, kv_path: Off, worst: Warn, causes: &[], since: "0.1.0",
     }
 }
 

@@ -24,7 +24,7 @@ check! {
     /// ## Sources
     /// NVIDIA/gpu-operator#2511, #610; siderolabs/extensions#717; Azure/azhpc-images#506; NVIDIA/NVSentinel#883, #889.
     "GPU005" "fabric-not-ready" on Container {
-        subsystem: Gpu, kv_path: Supporting, worst: Fail, causes: &["GPU006"], since: "0.2.0",
+        subsystem: Gpu, kv_path: Supporting, worst: Fail, causes: &["GPU006"], since: "0.1.0",
     }
 }
 

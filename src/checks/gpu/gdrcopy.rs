@@ -18,7 +18,7 @@ check! {
     /// ## Sources
     /// NIXL 1.1.0 `contrib/Dockerfile` (`--without-gdrcopy`); libfabric `fi_efa(7)`; Dynamo guide "EFA on AWS"; NVIDIA/gdrcopy#234.
     "GPU002" "gdrcopy" on Container {
-        subsystem: Gpu, kv_path: Off, worst: Warn, causes: &[], since: "0.2.0",
+        subsystem: Gpu, kv_path: Off, worst: Warn, causes: &[], since: "0.1.0",
     }
 }
 

@@ -22,7 +22,7 @@ check! {
     /// ## Sources
     /// `nvidia-smi topo -m`; vllm-project/vllm#52607; ai-dynamo/nixl#1097 (`UCX_CUDA_IPC_ENABLE_GET_ZCOPY`).
     "GPU003" "gpu-topology" on Container {
-        subsystem: Gpu, kv_path: Supporting, worst: Warn, causes: &[], since: "0.2.0",
+        subsystem: Gpu, kv_path: Supporting, worst: Warn, causes: &[], since: "0.1.0",
     }
 }
 

@@ -32,7 +32,7 @@ check! {
     /// UCX v1.20.0 `uct_ib_md.c`, `cuda_copy_md.c`; NCCL v2.28.9-1 `net_ib.cc`; NVIDIA GPU Operator, "GPUDirect RDMA";
     /// NVIDIA/nccl#897, #1939; openucx/ucx#9908.
     "GPU001" "gpudirect-peermem" on Container {
-        subsystem: Gpu, kv_path: Required, worst: Fail, causes: &[], since: "0.2.0",
+        subsystem: Gpu, kv_path: Required, worst: Fail, causes: &[], since: "0.1.0",
     }
 }
 

@@ -19,7 +19,7 @@ check! {
     /// ## Sources
     /// NVIDIA IMEX guide; microsoft/mscclpp#467; NVIDIA/nvbandwidth#39, #46; kubernetes-sigs/dra-driver-nvidia-gpu#294.
     "GPU006" "imex-channel-missing" on Container {
-        subsystem: Gpu, kv_path: Supporting, worst: Fail, causes: &[], since: "0.2.0",
+        subsystem: Gpu, kv_path: Supporting, worst: Fail, causes: &[], since: "0.1.0",
     }
 }
 

@@ -22,7 +22,7 @@ check! {
     /// ## Sources
     /// NVIDIA/nccl#304, #1086, #2079; NCCL troubleshooting guide, "PCI Access Control Services".
     "GPU007" "iommu-translating" on Container {
-        subsystem: Gpu, kv_path: Supporting, worst: Warn, causes: &[], since: "0.2.0",
+        subsystem: Gpu, kv_path: Supporting, worst: Warn, causes: &[], since: "0.1.0",
     }
 }
 

@@ -29,7 +29,7 @@ check! {
     /// NVIDIA's white papers on Volta, Ampere, Hopper and Blackwell; sgl-project/sglang#5376 (H20), #6171 (A800). No links in
     /// a partition of one GPU: Fabric Manager user guide, shared NVSwitch and vGPU partitions.
     "GPU004" "nvlink-degraded" on Container {
-        subsystem: Gpu, kv_path: Supporting, worst: Warn, causes: &[], since: "0.2.0",
+        subsystem: Gpu, kv_path: Supporting, worst: Warn, causes: &[], since: "0.1.0",
     }
 }
 

@@ -22,7 +22,7 @@ check! {
     /// ## Sources
     /// ai-dynamo/dynamo#12463; NVIDIA AI Enterprise, "GPUDirect RDMA in virtual machines".
     "GPU008" "passthrough-peer-to-peer" on Container {
-        subsystem: Gpu, kv_path: Supporting, worst: Warn, causes: &[], since: "0.2.0",
+        subsystem: Gpu, kv_path: Supporting, worst: Warn, causes: &[], since: "0.1.0",
     }
 }
 

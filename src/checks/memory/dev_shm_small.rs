@@ -17,7 +17,7 @@ check! {
     /// ## Sources
     /// Dynamo guides (16Gi, 80Gi); NVIDIA/nccl#342, #525; llm-d/llm-d#352; vllm-project/vllm#4383.
     "MEM002" "dev-shm-small" on Container {
-        subsystem: Memory, kv_path: Supporting, worst: Fail, causes: &["K8S013"], since: "0.2.0",
+        subsystem: Memory, kv_path: Supporting, worst: Fail, causes: &["K8S013"], since: "0.1.0",
     }
 }
 

@@ -25,7 +25,7 @@ check! {
     /// Linux `drivers/infiniband/core/umem.c`; NVIDIA/nvidia-container-toolkit#2037 (measured); openucx/ucx#8085 (512 MB);
     /// NVIDIA/nvcf#1353.
     "MEM001" "memlock-limited" on Container {
-        subsystem: Memory, kv_path: Required, worst: Fail, causes: &["K8S007", "K8S008"], since: "0.2.0",
+        subsystem: Memory, kv_path: Required, worst: Fail, causes: &["K8S007", "K8S008"], since: "0.1.0",
     }
 }
 

@@ -29,7 +29,7 @@ check! {
     /// ## Sources
     /// NCCL v2.28.9-1 `src`; NVIDIA/nccl#451, #952, #1537; vllm-project/vllm#42075; aws-ofi-nccl `src` (selected provider).
     "NCCL001" "collectives-degraded" on Container {
-        subsystem: Nccl, kv_path: Off, worst: Fail, causes: &[], since: "0.2.0",
+        subsystem: Nccl, kv_path: Off, worst: Fail, causes: &[], since: "0.1.0",
     }
 }
 

@@ -20,7 +20,7 @@ check! {
     /// ## Sources
     /// Dynamo guide "EFA on AWS"; ai-dynamo/nixl#909; vllm-project/vllm#41814; ai-dynamo/dynamo#4185.
     "NIXL001" "efa-without-libfabric" on Container {
-        subsystem: Nixl, kv_path: Required, worst: Fail, causes: &["GPU002"], since: "0.2.0",
+        subsystem: Nixl, kv_path: Required, worst: Fail, causes: &["GPU002"], since: "0.1.0",
     }
 }
 

@@ -19,7 +19,7 @@ check! {
     /// NVIDIA/TensorRT-LLM#6024 (Blackwell needs UCX 1.19); vllm-project/vllm#35799 (NIXL 0.10.0 on B200); UCX v1.18.0
     /// `ib_md.c` (peer memory modules are looked for from 1.18 on).
     "NIXL002" "known-bad-version" on Container {
-        subsystem: Nixl, kv_path: Supporting, worst: Warn, causes: &[], since: "0.2.0",
+        subsystem: Nixl, kv_path: Supporting, worst: Warn, causes: &[], since: "0.1.0",
     }
 }
 

@@ -25,7 +25,7 @@ check! {
     /// ## Sources
     /// ai-dynamo/nixl 1.5.1: `src/core/nixl_plugin_manager.cpp` (libplugin_NAME.so), wheels nixl-cu12 and nixl-cu13.
     "NIXL003" "nixl" on Container {
-        subsystem: Nixl, kv_path: Supporting, worst: Fail, causes: &[], since: "0.2.0",
+        subsystem: Nixl, kv_path: Supporting, worst: Fail, causes: &[], since: "0.1.0",
     }
 }
 

@@ -20,7 +20,7 @@ check! {
     /// ai-dynamo/nixl `benchmark/nixlbench/README.md` (flags; it coordinates through etcd); UCX `ucx_perftest -h` (NIXL
     /// uses put and get, not tag matching).
     "NIXL004" "nixl:binary" on Container {
-        subsystem: Nixl, kv_path: Off, worst: Skipped, causes: &[], since: "0.2.0",
+        subsystem: Nixl, kv_path: Off, worst: Skipped, causes: &[], since: "0.1.0",
     }
 }
 

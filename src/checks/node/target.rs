@@ -25,7 +25,7 @@ check! {
     /// shell, a missing permission (docs/rbac.yaml), a kubelet that does not answer. Mend it and run again, or probe
     /// from inside the pod.
     "NODE001" "node:target" on Container {
-        subsystem: Node, kv_path: Required, worst: Fail, causes: &[], since: "0.2.0",
+        subsystem: Node, kv_path: Required, worst: Fail, causes: &[], since: "0.1.0",
     }
 }
 

@@ -23,7 +23,7 @@ check! {
     /// rdma-system(8); NVIDIA/nccl#451, #1925; Mellanox/k8s-rdma-shared-dev-plugin#93; vllm-project/vllm#42075.
     "RDMA003" "device-not-granted" on Container {
         subsystem: Rdma, kv_path: Required, worst: Fail,
-        causes: &["RDMA001", "RDMA004", "K8S001", "ENV006"], since: "0.2.0",
+        causes: &["RDMA001", "RDMA004", "K8S001", "ENV006"], since: "0.1.0",
     }
 }
 

@@ -27,7 +27,7 @@ check! {
     /// `ib_device.c` (`invalid gid[..]`).
     "RDMA010" "gid-index-unusable" on Container {
         subsystem: Rdma, kv_path: Required, worst: Fail,
-        causes: &["env:UCX_IB_GID_INDEX", "env:NCCL_IB_GID_INDEX", "env:MC_GID_INDEX"], since: "0.2.0",
+        causes: &["env:UCX_IB_GID_INDEX", "env:NCCL_IB_GID_INDEX", "env:MC_GID_INDEX"], since: "0.1.0",
     }
 }
 

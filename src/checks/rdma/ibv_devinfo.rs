@@ -19,7 +19,7 @@ check! {
     /// ## Sources
     /// k8snetworkplumbingwg/sriov-cni#348 (provider ABI); spidernet-io/spiderpool#4345; rdma-core v55.0 `devinfo.c`.
     "RDMA004" "ibv-devinfo" on Container {
-        subsystem: Rdma, kv_path: Supporting, worst: Fail, causes: &[], since: "0.2.0",
+        subsystem: Rdma, kv_path: Supporting, worst: Fail, causes: &[], since: "0.1.0",
     }
 }
 

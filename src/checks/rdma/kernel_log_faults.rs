@@ -25,7 +25,7 @@ check! {
     /// ## Sources
     /// NVIDIA "XID Errors"; NVIDIA Fabric Manager User Guide (SXid); Linux mlx5 driver; `nvidia-peermem.c`.
     "RDMA018" "kernel-log-faults" on Container {
-        subsystem: Rdma, kv_path: Off, worst: Fail, causes: &[], since: "0.2.0",
+        subsystem: Rdma, kv_path: Off, worst: Fail, causes: &[], since: "0.1.0",
     }
 }
 

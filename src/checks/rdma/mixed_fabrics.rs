@@ -27,7 +27,7 @@ check! {
     /// ai-dynamo/dynamo#10852 (B200/B300 with BlueField ports), #10202; NCCL v2.28.9-1 `net_ib.cc` ("Try selecting NICs of
     /// only one link type").
     "RDMA013" "mixed-fabrics" on Container {
-        subsystem: Rdma, kv_path: Supporting, worst: Warn, causes: &[], since: "0.2.0",
+        subsystem: Rdma, kv_path: Supporting, worst: Warn, causes: &[], since: "0.1.0",
     }
 }
 

@@ -22,7 +22,7 @@ check! {
     /// NVIDIA/nccl#1524, #2135. A small but equal MTU costs little: headers are about 60 of 1024 bytes (UCX computes
     /// wire_speed * mtu / (mtu + headers)).
     "RDMA015" "mtu-differs" on Container {
-        subsystem: Rdma, kv_path: Supporting, worst: Warn, causes: &[], since: "0.2.0",
+        subsystem: Rdma, kv_path: Supporting, worst: Warn, causes: &[], since: "0.1.0",
     }
 }
 

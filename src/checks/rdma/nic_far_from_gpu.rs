@@ -27,7 +27,7 @@ check! {
     /// UCX v1.20.0 `ucs/sys/topo/base/topo.c`; NVIDIA/nccl#489; ai-dynamo/dynamo#10852; deepseek-v4 recipe (0.76 GB/s with
     /// four ranks on one adapter).
     "RDMA012" "nic-far-from-gpu" on Container {
-        subsystem: Rdma, kv_path: Supporting, worst: Warn, causes: &[], since: "0.2.0",
+        subsystem: Rdma, kv_path: Supporting, worst: Warn, causes: &[], since: "0.1.0",
     }
 }
 

@@ -26,7 +26,7 @@ check! {
     /// ## Sources
     /// All of these tools read `/sys/class/infiniband`: rdma-core `libibverbs/examples/devinfo.c`, `infiniband-diags/ibstat.c`.
     "RDMA019" "pasted-outputs-differ" on Container {
-        subsystem: Rdma, kv_path: Supporting, worst: Warn, causes: &[], since: "0.2.0",
+        subsystem: Rdma, kv_path: Supporting, worst: Warn, causes: &[], since: "0.1.0",
     }
 }
 

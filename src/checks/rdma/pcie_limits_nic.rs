@@ -22,7 +22,7 @@ check! {
     /// Linux `Documentation/ABI/testing/sysfs-bus-pci`. The usable share of 85 % is this project's own judgement (Gen4 x16 moves
     /// 25 to 26 of 31.5 GB/s).
     "RDMA017" "pcie-limits-nic" on Container {
-        subsystem: Rdma, kv_path: Supporting, worst: Warn, causes: &[], since: "0.2.0",
+        subsystem: Rdma, kv_path: Supporting, worst: Warn, causes: &[], since: "0.1.0",
     }
 }
 

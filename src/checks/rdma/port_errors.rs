@@ -16,7 +16,7 @@ check! {
     ///
     /// ## Fix
     /// Read the counters again after an hour of traffic (`node` again); what grows decides. Then cable, transceiver, switch
-    /// port.
+    /// port. Packets that RoCE loses or repeats point at the fabric's flow control: `explain pfc`.
     ///
     /// ## False alarms
     /// A reboot of a switch or of the peer moves link_downed once.
@@ -25,7 +25,7 @@ check! {
     /// NVSentinel (any increment of local_link_integrity_errors and excessive_buffer_overrun_errors is fatal); AzNHC (5 losses
     /// of the carrier in 24 h).
     "RDMA016" "port-errors" on Container {
-        subsystem: Rdma, kv_path: Off, worst: Warn, causes: &[], since: "0.2.0",
+        subsystem: Rdma, kv_path: Off, worst: Warn, causes: &[], since: "0.1.0",
     }
 }
 

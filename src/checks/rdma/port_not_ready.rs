@@ -22,7 +22,7 @@ check! {
     /// ## Sources
     /// Linux `include/rdma/ib_verbs.h`, `enum ib_port_state`; openucx/ucx#5970.
     "RDMA005" "port-not-ready" on Container {
-        subsystem: Rdma, kv_path: Supporting, worst: Warn, causes: &[], since: "0.2.0",
+        subsystem: Rdma, kv_path: Supporting, worst: Warn, causes: &[], since: "0.1.0",
     }
 }
 

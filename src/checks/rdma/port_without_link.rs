@@ -26,7 +26,7 @@ check! {
     /// ## Sources
     /// The share is this project's own judgement; gpud counts ports per GPU model in the same way.
     "RDMA006" "port-without-link" on Container {
-        subsystem: Rdma, kv_path: Supporting, worst: Warn, causes: &[], since: "0.2.0",
+        subsystem: Rdma, kv_path: Supporting, worst: Warn, causes: &[], since: "0.1.0",
     }
 }
 

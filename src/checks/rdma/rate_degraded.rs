@@ -27,7 +27,7 @@ check! {
     /// ## Sources
     /// Linux `drivers/infiniband/core/sysfs.c` (`rate_show`); rates per lane: `ib_speed_attrs`, NCCL v2.28.9-1 `ibvSpeeds`.
     "RDMA007" "rate-degraded" on Container {
-        subsystem: Rdma, kv_path: Supporting, worst: Warn, causes: &[], since: "0.2.0",
+        subsystem: Rdma, kv_path: Supporting, worst: Warn, causes: &[], since: "0.1.0",
     }
 }
 

@@ -25,7 +25,7 @@ check! {
     /// Linux `drivers/infiniband/core/cache.c`; UCX v1.20.0 `uct_ib_device_select_gid`; NVIDIA/nccl#769, #1796;
     /// kvcache-ai/Mooncake#946, #1593; llm-d-incubation/llm-d-modelservice#180.
     "RDMA009" "roce-address-missing" on Container {
-        subsystem: Rdma, kv_path: Required, worst: Fail, causes: &["RDMA010"], since: "0.2.0",
+        subsystem: Rdma, kv_path: Required, worst: Fail, causes: &["RDMA010"], since: "0.1.0",
     }
 }
 

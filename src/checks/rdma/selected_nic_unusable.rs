@@ -24,7 +24,7 @@ check! {
     /// openucx/ucx#11142.
     "RDMA011" "selected-nic-unusable" on Container {
         subsystem: Rdma, kv_path: Required, worst: Fail,
-        causes: &["env:UCX_NET_DEVICES", "env:NCCL_IB_HCA"], since: "0.2.0",
+        causes: &["env:UCX_NET_DEVICES", "env:NCCL_IB_HCA"], since: "0.1.0",
     }
 }
 

@@ -20,7 +20,7 @@ check! {
     /// Linux `drivers/infiniband/sw/rxe`, `drivers/infiniband/sw/siw`: no bus device, and a `parent` interface. The name proves
     /// nothing, since a device can be renamed to `mlx5_0`.
     "RDMA014" "software-rdma" on Container {
-        subsystem: Rdma, kv_path: Required, worst: Warn, causes: &["RDMA001"], since: "0.2.0",
+        subsystem: Rdma, kv_path: Required, worst: Warn, causes: &["RDMA001"], since: "0.1.0",
     }
 }
 

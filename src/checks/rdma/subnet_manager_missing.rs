@@ -25,7 +25,7 @@ check! {
     /// ## Sources
     /// Linux `drivers/infiniband/core/sysfs.c` (`lid_show`, `sm_lid_show`).
     "RDMA008" "subnet-manager-missing" on Container {
-        subsystem: Rdma, kv_path: Supporting, worst: Warn, causes: &[], since: "0.2.0",
+        subsystem: Rdma, kv_path: Supporting, worst: Warn, causes: &[], since: "0.1.0",
     }
 }
 

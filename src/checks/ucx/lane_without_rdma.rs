@@ -23,7 +23,7 @@ check! {
     /// ## Sources
     /// UCX v1.20.0 `ucp_worker.c`, `proto_debug.c`; ai-dynamo/nixl#366; vllm-project/vllm#52636.
     "UCX005" "lane-without-rdma" on Container {
-        subsystem: Ucx, kv_path: Required, worst: Fail, causes: &[], since: "0.2.0",
+        subsystem: Ucx, kv_path: Required, worst: Fail, causes: &[], since: "0.1.0",
     }
 }
 

@@ -19,7 +19,7 @@ check! {
     /// ## Sources
     /// ai-dynamo/nixl#334.
     "UCX003" "two-ucx-libraries" on Container {
-        subsystem: Ucx, kv_path: Supporting, worst: Warn, causes: &[], since: "0.2.0",
+        subsystem: Ucx, kv_path: Supporting, worst: Warn, causes: &[], since: "0.1.0",
     }
 }
 

@@ -23,7 +23,7 @@ check! {
     /// ## Sources
     /// UCX v1.20.0 `ucp_context.c`, `ib_mlx5_log.c`; LMCache/LMCache#725; ai-dynamo/dynamo#1209; openucx/ucx#9515.
     "UCX004" "ucx-complaints" on Container {
-        subsystem: Ucx, kv_path: Supporting, worst: Fail, causes: &[], since: "0.2.0",
+        subsystem: Ucx, kv_path: Supporting, worst: Fail, causes: &[], since: "0.1.0",
     }
 }
 

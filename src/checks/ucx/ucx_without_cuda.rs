@@ -22,7 +22,7 @@ check! {
     /// ## Sources
     /// UCX v1.20.0 `cuda_copy_md.c`; ai-dynamo/nixl#1393, #1628; LMCache/LMCache#605, #725; openucx/ucx#9950, #10770.
     "UCX001" "ucx-without-cuda" on Container {
-        subsystem: Ucx, kv_path: Required, worst: Fail, causes: &["UCX004"], since: "0.2.0",
+        subsystem: Ucx, kv_path: Required, worst: Fail, causes: &["UCX004"], since: "0.1.0",
     }
 }
 

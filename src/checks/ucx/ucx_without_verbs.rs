@@ -21,7 +21,7 @@ check! {
     /// ## Sources
     /// ai-dynamo/dynamo#1314, #3343, #1288, #1209; UCX v1.20.0 `src/uct/ib/configure.m4`.
     "UCX002" "ucx-without-verbs" on Container {
-        subsystem: Ucx, kv_path: Required, worst: Fail, causes: &["UCX004"], since: "0.2.0",
+        subsystem: Ucx, kv_path: Required, worst: Fail, causes: &["UCX004"], since: "0.1.0",
     }
 }
 

@@ -247,6 +247,21 @@ pub(super) const NUMBERS: &[(&str, u64, u64)] = &[
     ("sample", 1, u64::MAX),
 ];
 
+/// Arguments that say nothing without another one.
+const NEEDS: &[(&str, &str)] = &[("ttft_slo", "isl")];
+
+/// Arguments that exclude each other.
+const EITHER: &[(&str, &str)] = &[
+    ("deployment", "selector"),
+    ("inputs", "pods"),
+    ("inputs", "selector"),
+];
+
+/// Nothing was given: an empty list names no more than none.
+fn is_nothing(value: &Value) -> bool {
+    value.is_null() || value.as_array().is_some_and(Vec::is_empty)
+}
+
 /// The least and the greatest number, where this argument is one.
 pub(super) fn bounds(field: &Field) -> Option<(u64, u64)> {
     let found = NUMBERS.iter().find(|(name, ..)| *name == field.name);
@@ -271,6 +286,9 @@ impl Offer {
                 Form::Switch(_) => json!({"type": "boolean"}),
             };
             let mut kind = kind;
+            if field.required && matches!(field.form, Form::AllAlone) {
+                kind["minItems"] = 1.into();
+            }
             kind["description"] = field.about.into();
             properties.insert(field.name.to_owned(), kind);
         }
@@ -296,7 +314,8 @@ impl Offer {
 
     /// This call reaches a cluster. Where no pod is named it looks at this machine, which no kubeconfig is for.
     pub(super) fn calls_a_cluster(&self, given: &JsonObject) -> bool {
-        let names_pods = given.contains_key(POD.name) || given.contains_key(SELECTOR.name);
+        let named = |field: &Field| given.get(field.name).is_some_and(|v| !is_nothing(v));
+        let names_pods = named(&POD) || named(&SELECTOR);
         self.reaches_a_cluster() && (!self.looks_here() || names_pods)
     }
 
@@ -332,7 +351,13 @@ impl Offer {
             }
             return Err(said);
         }
-        let given_one = |name: &str| given.get(name).is_some_and(|v| !v.is_null());
+        let given_one = |name: &str| given.get(name).is_some_and(|v| !is_nothing(v));
+        if let Some((name, other)) = NEEDS.iter().find(|(a, b)| given_one(a) && !given_one(b)) {
+            return Err(format!("{name} of {} needs {other}", self.name));
+        }
+        if let Some((one, other)) = EITHER.iter().find(|(a, b)| given_one(a) && given_one(b)) {
+            return Err(format!("{} takes {one} or {other}, not both", self.name));
+        }
         if self.looks_here() && !given_one("pods") && !given_one("selector") {
             let of_pods = ["namespace", "container", "context"];
             if let Some(name) = of_pods.iter().find(|name| given_one(name)) {
@@ -347,14 +372,14 @@ impl Offer {
         for field in self.fields {
             let wrong = |wanted: &str| format!("{} of {} must be {wanted}", field.name, self.name);
             let value = match given.get(field.name) {
-                None | Some(Value::Null) if field.required => {
+                Some(value) if !is_nothing(value) => value,
+                _ if field.required => {
                     return Err(format!("{} needs {}", self.name, field.name));
                 }
-                None | Some(Value::Null) => continue,
-                Some(value) => value,
+                _ => continue,
             };
             let text = |value: &Value| match value {
-                Value::String(text) if !text.is_empty() => Some(text.clone()),
+                Value::String(text) if !text.trim().is_empty() => Some(text.clone()),
                 _ => None,
             };
             let texts = |value: &Value| {

@@ -88,6 +88,73 @@ fn what_is_wrong_is_said_in_the_words_of_the_tool() {
         said,
         "deadline of check must be a whole number from 2 to 86400"
     );
+    for (name, given, wanted) in [
+        ("env", json!({"paths": []}), "env needs paths"),
+        (
+            "env",
+            json!({"paths": [" "]}),
+            "paths of env must be a list of texts",
+        ),
+        (
+            "check",
+            json!({"deployment": "x", "ttft_slo": 500}),
+            "ttft_slo of check needs isl",
+        ),
+        (
+            "check",
+            json!({"deployment": "x", "selector": "a=b"}),
+            "check takes deployment or selector, not both",
+        ),
+        (
+            "node",
+            json!({"inputs": ["topo=x"], "pods": ["p"]}),
+            "node takes inputs or pods, not both",
+        ),
+        (
+            "node",
+            json!({"pods": [], "namespace": "x"}),
+            "namespace of node needs pods or selector: without them, this machine is looked at",
+        ),
+    ] {
+        assert_eq!(line(name, given).unwrap_err(), wanted);
+    }
+}
+
+/// Whatever two arguments a host combines: a command line that the program would refuse is refused in the tool's own words.
+#[test]
+fn what_the_tool_takes_the_program_takes() {
+    use clap::Parser;
+    let one = |field: &Field| match field.form {
+        Form::Switch(_) => json!(true),
+        Form::Each("input") => json!(["topo=file"]),
+        Form::Each(_) | Form::AllAlone => json!(["x"]),
+        _ if bounds(field).is_some() => json!(5),
+        _ => json!("x"),
+    };
+    let mut refused = 0;
+    for offer in OFFERS {
+        for first in offer.fields {
+            for second in offer.fields {
+                let mut given = JsonObject::new();
+                for field in offer
+                    .fields
+                    .iter()
+                    .filter(|f| f.required)
+                    .chain([first, second])
+                {
+                    given.insert(field.name.to_owned(), one(field));
+                }
+                let Ok(line) = offer.line(&given) else {
+                    refused += 1;
+                    continue;
+                };
+                let all = std::iter::once("program".to_owned()).chain(line.clone());
+                let parsed = crate::cli::Cli::try_parse_from(all);
+                assert!(parsed.is_ok(), "{line:?}: {}", parsed.unwrap_err());
+            }
+        }
+    }
+    assert!(refused > 0);
 }
 
 /// The bounds that a host is told are those of the command line.

@@ -84,10 +84,31 @@ pub(super) fn section(report: &Report) -> Markup {
             @for (n, (workload, picture)) in pictures.iter().enumerate() {
                 div.card {
                     @if pictures.len() > 1 { @if let Some(w) = workload { h3 { (w.name) } } }
-                    (figure(n, picture))
+                    (figure(n, &label(n, &pictures), picture))
                 }
             }
         }
+    }
+}
+
+/// What a picture is called. Who goes from one part of the page to the next hears nothing else, so no two are called alike.
+fn label(n: usize, pictures: &[(Option<&WorkloadReport>, Picture<'_>)]) -> String {
+    let name = |at: usize| {
+        pictures
+            .get(at)
+            .and_then(|(w, _)| w.map(|w| w.name.as_str()))
+    };
+    match name(n) {
+        Some(own) if pictures.len() > 1 => {
+            let before = (0..n).filter(|at| name(*at) == Some(own)).count();
+            let which = if before > 0 {
+                format!(" ({})", before + 1)
+            } else {
+                String::new()
+            };
+            format!("Picture of the topology of {own}{which}")
+        }
+        _ => "Picture of the topology".to_owned(),
     }
 }
 
@@ -395,7 +416,7 @@ pub(super) fn gpus(pod: &Pod) -> String {
 }
 
 /// All but the picture: legend, and the same in words.
-fn figure(number: usize, picture: &Picture<'_>) -> Markup {
+fn figure(number: usize, label: &str, picture: &Picture<'_>) -> Markup {
     let mut states: BTreeMap<State, usize> = BTreeMap::new();
     for line in &picture.lines {
         for (state, n) in &line.states {
@@ -425,7 +446,7 @@ fn figure(number: usize, picture: &Picture<'_>) -> Markup {
     html! {
         figure {
             // A phone shows a part of it in a size that can be read, and scrolls to the rest.
-            div.scroll.drawing tabindex="0" role="region" aria-label="Picture of the topology" {
+            div.scroll.drawing tabindex="0" role="region" aria-label=(label) {
                 (picture::svg(number, picture, &description))
             }
             figcaption {

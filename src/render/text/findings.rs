@@ -151,6 +151,14 @@ pub(super) fn coverage(out: &mut String, report: &Report, options: Options, widt
         let _ = write!(line, " {} --verbose shows all.", not_seen(&skipped));
     }
     paragraph(out, &line, "", width);
+    if !report.not_seen.is_empty() {
+        let all = report.not_seen.iter();
+        let all: Vec<String> = all
+            .map(|unseen| format!("{} (`explain {}`)", unseen.what, unseen.topic))
+            .collect();
+        let line = format!("Not to be seen from pods: {}.", all.join(", "));
+        paragraph(out, &line, "", width);
+    }
 }
 
 /// What could not be looked at, in a sentence.

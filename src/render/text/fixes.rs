@@ -136,26 +136,22 @@ fn excerpt(out: &mut String, evidence: &Evidence, status: Status, width: usize) 
         }
         return;
     };
-    // Name and value often stand on two lines: the caret points at the value, and the name stays visible above it.
+    // Name and value often stand on two lines. The position is that of the name, as in every other format.
     let text = evidence.excerpt.as_str();
-    let two = text.lines().count() == 2;
-    let begin = text.rfind('\n').filter(|_| two).map_or(0, |at| at + 1);
-    let last = text[begin..].lines().next().unwrap_or_default();
     let column = evidence.column.map_or(0, |column| column as usize - 1);
-    let own = last.char_indices().nth(column).map_or(0, |(at, _)| at);
-    let start = if two {
-        last.len() - last.trim_start().len()
-    } else {
-        own
-    };
-    let end = last.strip_suffix(" ...").unwrap_or(last).len().max(start);
+    let first = text.lines().next().unwrap_or_default();
+    let own = first.char_indices().nth(column).map_or(0, |(at, _)| at);
+    let until = |line: &str| line.strip_suffix(" ...").unwrap_or(line).len();
     let mut snippet = Snippet::source(text)
         .line_start(line as usize)
-        .path(path.as_str());
-    if begin > 0 {
-        snippet = snippet.annotation(AnnotationKind::Visible.span(0..begin));
+        .path(path.as_str())
+        .annotation(AnnotationKind::Primary.span(own..until(first).max(own)));
+    if let (Some(begin), 2) = (text.rfind('\n'), text.lines().count()) {
+        let last = &text[begin + 1..];
+        let start = last.len() - last.trim_start().len();
+        let span = begin + 1 + start..begin + 1 + until(last).max(start);
+        snippet = snippet.annotation(AnnotationKind::Context.span(span));
     }
-    let snippet = snippet.annotation(AnnotationKind::Primary.span(begin + start..begin + end));
     let drawn = Renderer::styled().render(&[Group::with_level(level).element(snippet)]);
     for line in drawn.lines() {
         let _ = writeln!(out, "    {line}");
