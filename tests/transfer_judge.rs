@@ -60,10 +60,12 @@ fn step(kind: Kind, gbps: f64, delta: &[(&str, i64)]) -> StepRecord {
         compared: BYTES,
         bad_at: None,
         zeros: None,
+        earlier: None,
         bad_blocks: None,
     };
     let xfer = Xfer {
         kind,
+        seed: None,
         bytes: BYTES,
         descs: 1,
         iters: 9,

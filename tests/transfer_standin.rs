@@ -59,6 +59,7 @@ struct Fault<'a> {
     initiator: &'a str,
     log: &'a str,
     backend: &'a str,
+    steps: Vec<Step>,
     limits: Limits,
     root: String,
     port: String,
@@ -78,6 +79,7 @@ impl Default for Fault<'_> {
             initiator: "",
             log: "ucx-1.23-host",
             backend: "UCX",
+            steps: steps(),
             limits,
             root: String::new(),
             port: String::new(),
@@ -97,7 +99,7 @@ impl Fault<'_> {
             limits: self.limits,
             root: self.root.clone(),
             backend: self.backend.to_owned(),
-            ..support::settings(&nonce(), steps())
+            ..support::settings(&nonce(), self.steps.clone())
         };
         let log = format!(
             "{}/tests/support/ucx_logs/{}.txt",
@@ -310,6 +312,65 @@ async fn wrong_bytes_are_the_gravest() {
         "{}",
         verdict.detail
     );
+}
+
+/// Lists of KV blocks, both ways.
+fn lists() -> Vec<Step> {
+    [Kind::Write, Kind::Read]
+        .map(|kind| Step {
+            kind,
+            bytes: 64 << 10,
+            descs: 40,
+            iters: 3,
+        })
+        .to_vec()
+}
+
+/// Every block and every descriptor is another, throughout: what comes from elsewhere is not what was asked for.
+#[tokio::test]
+async fn bytes_of_another_place_are_wrong_bytes() {
+    for kind in [Kind::Write, Kind::Read] {
+        let fault = Fault {
+            target: "misplace",
+            log: "invented-rc-mlx5",
+            steps: lists().into_iter().filter(|s| s.kind == kind).collect(),
+            ..Fault::default()
+        };
+        let Some((record, verdict)) = fault.run().await else {
+            return;
+        };
+        assert!(verdict.wrong_bytes, "{kind}: {verdict:#?}");
+        let verify = &record.steps[0].verify;
+        assert_eq!((verify.ok, verify.zeros), (false, Some(false)), "{kind}");
+        assert!(verdict.detail.contains("other bytes lie there"));
+    }
+}
+
+/// What an earlier operation moved does not stand for what the last one did not.
+#[tokio::test]
+async fn an_operation_that_moves_nothing_is_seen_behind_one_that_did() {
+    for (kind, target, initiator, words) in [
+        (
+            Kind::Write,
+            "first-only",
+            "",
+            "what an earlier operation had written",
+        ),
+        (Kind::Read, "", "first-only", "only zeros"),
+    ] {
+        let fault = Fault {
+            target,
+            initiator,
+            log: "invented-rc-mlx5",
+            steps: lists().into_iter().filter(|s| s.kind == kind).collect(),
+            ..Fault::default()
+        };
+        let Some((_, verdict)) = fault.run().await else {
+            return;
+        };
+        assert!(verdict.wrong_bytes, "{kind}: {verdict:#?}");
+        assert!(verdict.detail.contains(words), "{}", verdict.detail);
+    }
 }
 
 #[tokio::test]
