@@ -256,6 +256,62 @@ fn counters_that_contradict_are_never_a_pass() {
     );
 }
 
+/// A device that the table does not name, or another port of it, carried nothing of this lane.
+#[test]
+fn counters_of_another_device_or_port_are_no_agreement() {
+    let with = |delta: &[(&str, i64)]| {
+        let mut record = good();
+        let ready = record.initiator.ready.as_mut().unwrap();
+        ready.counted.push("ib/mlx5_0:2".into());
+        record.steps[0].xfer.delta = counters(delta);
+        judged(&record)
+    };
+    let part = FULL * 6 / 100;
+    for (delta, words) in [
+        (
+            vec![
+                ("ib/mlx5_0:1/tx_bytes", part),
+                ("ib/mlx5_1:1/tx_bytes", FULL),
+            ],
+            "on mlx5_1:1",
+        ),
+        (vec![("ib/mlx5_0:2/tx_bytes", FULL)], "on mlx5_0:2"),
+        (
+            vec![("ib/mlx5_1:1/tx_bytes", FULL * 9)],
+            "counters of mlx5_0:1 did not move",
+        ),
+    ] {
+        let verdict = with(&delta);
+        assert_eq!(
+            (verdict.status, verdict.proven),
+            (Status::Skipped, false),
+            "{delta:?}: {}",
+            verdict.detail
+        );
+        assert!(verdict.detail.contains(words), "{}", verdict.detail);
+    }
+    // Another's traffic on a device that the table does not name is nothing to this lane.
+    let neighbour = with(&[
+        ("ib/mlx5_0:1/tx_bytes", FULL),
+        ("ib/mlx5_1:1/tx_bytes", FULL * 9),
+    ]);
+    assert!(
+        neighbour.proven && neighbour.detail.contains("counters agree"),
+        "{}",
+        neighbour.detail
+    );
+    // Which of the two carried it the counters do not say; the table does.
+    let both = with(&[
+        ("ib/mlx5_0:1/tx_bytes", FULL),
+        ("net/eth0/tx_bytes", FULL + 9),
+    ]);
+    assert!(
+        both.proven && both.detail.contains("cannot confirm it: both a port and"),
+        "{}",
+        both.detail
+    );
+}
+
 /// WRITE leaves through the initiator's sending counter and arrives at the target's receiving one.
 #[test]
 fn counters_that_stood_still_at_the_target_take_the_proof_away() {
@@ -630,6 +686,128 @@ fn libfabric_is_judged_by_counters_and_provider() {
             unknown.detail
         );
     }
+}
+
+/// As with UCX: what the target can read and what stood still there takes the proof away.
+#[test]
+fn counters_of_the_target_are_asked_of_every_backend() {
+    let with = |target: &[(&str, i64)]| {
+        let mut record = good();
+        record.backend = "LIBFABRIC".into();
+        record.initiator.log.lane = "Using simplified topology for verbs".to_owned();
+        record.steps[0].target_delta = Some(counters(target));
+        let intent = Intent {
+            backend: Some("LIBFABRIC".to_owned()),
+            ..Intent::default()
+        };
+        judge(&record, &intent)
+    };
+    let moved = with(&[("ib/mlx5_1:1/rx_bytes", FULL)]);
+    assert_eq!(
+        (moved.status, moved.proven),
+        (Status::Ok, true),
+        "{}",
+        moved.detail
+    );
+    let still = with(&[]);
+    assert_eq!((still.status, still.proven), (Status::Warn, false));
+    assert_eq!(still.unproven[0].kind, GapKind::Contradicted);
+    let elsewhere = with(&[("net/eth0/rx_bytes", FULL)]);
+    assert_eq!(
+        (elsewhere.status, elsewhere.proven),
+        (Status::Skipped, false)
+    );
+}
+
+/// A backend that says nothing of its devices is proven by no counter: an HCA counts everybody's bytes.
+#[test]
+fn a_neighbours_bytes_prove_no_backend() {
+    let with = |delta: &[(&str, i64)]| {
+        let mut record = good();
+        record.backend = "Mooncake".into();
+        record.initiator.log.lane = String::new();
+        record.steps[0].xfer.delta = counters(delta);
+        let intent = Intent {
+            backend: Some("Mooncake".to_owned()),
+            ..Intent::default()
+        };
+        judge(&record, &intent)
+    };
+    let port = ("ib/mlx5_0:1/tx_bytes", FULL * 6 / 5);
+    for (delta, words) in [
+        (vec![port], "nothing in the log says what Mooncake used"),
+        (
+            vec![port, ("net/eth0/tx_bytes", FULL + 9)],
+            "more than one kind of device",
+        ),
+    ] {
+        let verdict = with(&delta);
+        assert_eq!(
+            (verdict.status, verdict.proven),
+            (Status::Skipped, false),
+            "{}",
+            verdict.detail
+        );
+        assert!(verdict.detail.contains(words), "{}", verdict.detail);
+    }
+    assert_eq!(with(&[("net/eth0/tx_bytes", FULL)]).status, Status::Fail);
+}
+
+#[test]
+fn nvlink_counters_that_stand_still_agree_with_nothing() {
+    let with = |between: bool, initiator: &[(&str, i64)], target: Option<&[(&str, i64)]>| {
+        let mut record = good();
+        let log = log("invented-cuda-ipc");
+        record.initiator.log.lane = match between {
+            true => log.replace("intra-node", "inter-node"),
+            false => log,
+        };
+        record.steps = vec![step(Kind::Read, 3000.0, initiator)];
+        record.steps[0].target_delta = target.map(counters);
+        for end in [&mut record.target, &mut record.initiator] {
+            let ready = end.ready.as_mut().unwrap();
+            ready.counted.push("nvlink/0000:1B:00.0".into());
+        }
+        let intent = Intent {
+            path: if between {
+                Path::MultiNodeNvlink
+            } else {
+                Path::Rdma
+            },
+            ..Intent::default()
+        };
+        judge(&record, &intent)
+    };
+    let (rx, tx) = (
+        [("nvlink/0000:1B:00.0/rx_bytes", FULL)],
+        [("nvlink/0000:1B:00.0/tx_bytes", FULL)],
+    );
+    let moved = with(true, &rx, Some(&tx));
+    assert_eq!(
+        (moved.status, moved.proven),
+        (Status::Ok, true),
+        "{}",
+        moved.detail
+    );
+    assert!(moved.detail.contains("counters agree"), "{}", moved.detail);
+    for still in [with(true, &[], Some(&tx)), with(true, &rx, Some(&[]))] {
+        assert_eq!(
+            (still.status, still.proven),
+            (Status::Warn, false),
+            "{}",
+            still.detail
+        );
+        assert_eq!(still.unproven[0].kind, GapKind::Contradicted);
+        assert!(!still.detail.contains("counters agree"), "{}", still.detail);
+    }
+    // Within a node cuda_ipc may go over PCIe.
+    let pcie = with(false, &[], None);
+    assert!(pcie.proven, "{}", pcie.detail);
+    assert!(
+        pcie.detail.contains("counters cannot confirm it"),
+        "{}",
+        pcie.detail
+    );
 }
 
 #[test]
