@@ -13,8 +13,7 @@ const RANDOM: usize = 32;
 /// Free text without secrets; what is withheld shows as `***`. Withheld are values that a name sets (`NAME=value`,
 /// `NAME: value`, `--name value`) where the name is that of a credential, or of a variable that is not in the catalogue, or
 /// where a catalogued value holds credentials; what follows `Bearer`, `Authorization` and `Cookie`; user information and
-/// queries of URLs; keys of well-known services wherever they stand; and whole PEM blocks. Line breaks stay. What is
-/// withheld already stays as it is.
+/// queries of URLs; keys of well-known services wherever they stand; and whole PEM blocks. Line breaks stay.
 pub fn withhold_secrets(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut in_pem = false;
@@ -26,7 +25,9 @@ pub fn withhold_secrets(text: &str) -> String {
             Some(at) if !in_pem => {
                 in_pem = !line[at..].contains("-----END");
                 out.push_str(&withheld_line(&line[..at]));
-                out.push_str(HIDDEN);
+                if !out.ends_with(HIDDEN) {
+                    out.push_str(HIDDEN);
+                }
             }
             _ if in_pem => {
                 in_pem = !line.contains("-----END");
@@ -366,6 +367,16 @@ mod tests {
             "http://h:1/a@b answered 401",
         ] {
             assert_eq!(withhold_secrets(line), line);
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_second_pass_shows_no_more(
+            words in proptest::collection::vec("[a-z]{0,3}[=:\"'@/ ,.-]{0,2}|HF_TOKEN|password|Bearer|UCX_TLS|--key|hf_aB1aB1aB1aB1aB1|://|-----BEGIN|\\PC", 0..14),
+        ) {
+            let once = withhold_secrets(&words.concat());
+            proptest::prop_assert!(withhold_secrets(&once).len() <= once.len());
         }
     }
 

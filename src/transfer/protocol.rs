@@ -14,7 +14,7 @@ pub use event::{
 };
 pub use text::Words;
 
-use crate::sanitise;
+use crate::{catalogue, sanitise};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -144,7 +144,7 @@ pub fn parse(line: &[u8]) -> Result<Line, ProtocolError> {
     let text = String::from_utf8_lossy(line);
     let text = text.trim();
     if !text.starts_with('{') {
-        return Ok(Line::Junk(text.into()));
+        return Ok(Line::Junk(Words::said(text)));
     }
     let envelope: Envelope = body(text)?;
     Ok(Line::Event(match envelope.ev.as_str() {
@@ -179,6 +179,16 @@ fn checked_ready(mut ready: Ready) -> Result<Ready, ProtocolError> {
             "agent metadata is not base64".to_owned(),
         ));
     }
+    for said in ready
+        .passed_over
+        .iter_mut()
+        .chain(&mut ready.host_memory_because)
+    {
+        *said = Words::said(said);
+    }
+    ready.env.retain(|name, value| {
+        catalogue::find(name).is_some() && !catalogue::withheld_of(name, value)
+    });
     ready.libs.truncate(64);
     ready.plugins.truncate(64);
     ready.ports.truncate(128);
