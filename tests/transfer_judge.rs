@@ -212,6 +212,17 @@ fn why_right_bytes_prove_nothing() {
 }
 
 #[test]
+fn host_memory_that_is_meant_needs_no_excuse() {
+    let mut record = host(good());
+    for end in [&mut record.target, &mut record.initiator] {
+        end.ready.as_mut().unwrap().host_memory_because = Some("no GPU driver".into());
+    }
+    let gpu_path = |v: &Verdict| v.caveats.iter().any(|c| c.contains("GPU path"));
+    assert!(gpu_path(&judged(&record)));
+    assert!(!gpu_path(&support::judged_on_host(&record)));
+}
+
+#[test]
 fn counters_that_cannot_be_read_are_said_and_do_not_hinder() {
     let mut record = good();
     record.initiator.ready.as_mut().unwrap().counted.clear();
@@ -452,19 +463,26 @@ fn a_device_that_the_container_does_not_show_is_an_unknown_lane() {
 
 #[test]
 fn a_slow_lane_is_a_warn_with_threshold_and_source() {
-    for (gbps, words) in [
-        (300.0, "below the 90%"),
-        (200.0, "far below"),
-        (8.0, "looks like TCP or a bounce"),
+    for (gbps, words, proven) in [
+        (
+            300.0,
+            "75% of the line rate (300.0 Gb/s over rc_mlx5/mlx5_0:1 zero-copy), below the 90%",
+            true,
+        ),
+        (200.0, "far below the 90%", true),
+        (8.0, "; so low a rate looks like TCP or a bounce", false),
+        (1.0, "reached 0.2% of the line rate", false),
     ] {
         let mut record = good();
         record.steps[0].xfer.gbps = gbps;
         let verdict = judged(&record);
         assert_eq!(
             (verdict.status, verdict.proven),
-            (Status::Warn, true),
+            (Status::Warn, proven),
             "{gbps}"
         );
+        let gap = verdict.unproven.iter().map(|gap| gap.kind).next();
+        assert_eq!(gap, (!proven).then_some(GapKind::Contradicted));
         assert!(verdict.detail.contains(words), "{}", verdict.detail);
         assert!(
             verdict.detail.contains("azurehpc-health-checks"),

@@ -465,6 +465,14 @@ async fn an_interpreter_that_does_not_run_is_no_fault_of_the_path() {
         assert!(verdict.fix.is_some_and(|fix| fix.contains("PYTHONHOME")));
         assert!(!left_running(&settings.nonce));
     }
+    // One that is not there is not the one that does not run.
+    let (place, settings) = (here(), support::settings(&nonce(), steps()));
+    let mut target = support::end("a", &place, "/bin/sh");
+    target.pythons.push("python-of-nobody".to_owned());
+    let record = run(&target, &support::end("b", &place, "python3"), &settings).await;
+    let verdict = judge(&record, &Intent::default());
+    let lead = "/bin/sh does not run the probe on a (target): ";
+    assert!(verdict.detail.starts_with(lead), "{}", verdict.detail);
     // The next interpreter is tried.
     let (place, settings) = (here(), support::settings(&nonce(), steps()));
     let mut target = support::end("a", &place, "/bin/sh");
@@ -472,6 +480,35 @@ async fn an_interpreter_that_does_not_run_is_no_fault_of_the_path() {
     let record = run(&target, &support::end("b", &place, "python3"), &settings).await;
     assert_eq!(record.failure, None);
     assert!(record.target.tried[0].gave_up.is_some());
+}
+
+/// The version is looked at before anything that an old interpreter may not know.
+#[tokio::test]
+async fn a_python_that_is_too_old_is_named() {
+    if python().is_none() {
+        return;
+    }
+    let old = tempfile::tempdir().expect("a directory");
+    let text = "import sys\nsys.version_info = (3, 6, 15, 'final', 0)\n";
+    std::fs::write(old.path().join("sitecustomize.py"), text).expect("a module");
+    let place = Local {
+        env: [("PYTHONPATH".to_owned(), old.path().display().to_string())].into(),
+        ..Local::default()
+    };
+    let (good, settings) = (here(), support::settings(&nonce(), steps()));
+    let target = support::end("a", &place, "python3");
+    let record = run(&target, &support::end("b", &good, "python3"), &settings).await;
+    let failure = record.failure.clone().expect("a failure");
+    assert_eq!(failure.what, What::BadPython, "{failure:?}");
+    let verdict = judge(&record, &Intent::default());
+    assert!(
+        verdict
+            .detail
+            .contains("Python 3.6, and 3.8 or later is needed"),
+        "{}",
+        verdict.detail
+    );
+    assert!(verdict.fix.is_some_and(|fix| fix.contains("Python 3.8")));
 }
 
 /// Engines import `nixl`, so that a broken one must not be passed over in silence.
