@@ -8,7 +8,7 @@ mod skip;
 mod support;
 
 use dynamo_interconnect_check::report::Status;
-use dynamo_interconnect_check::transfer::protocol::{Kind, Role, Words};
+use dynamo_interconnect_check::transfer::protocol::{Kind, Memory, Role, Words};
 use dynamo_interconnect_check::transfer::record::{Failure, Stage, What};
 use dynamo_interconnect_check::transfer::stream::{Ended, OpenError};
 use dynamo_interconnect_check::transfer::{
@@ -1038,4 +1038,104 @@ async fn a_lost_connection_on_either_side_or_both() {
 
     let (record, _) = fault.run_in(&cut(0), &cut(0)).await.unwrap();
     assert_eq!(record.failure.unwrap().what, What::StreamLost);
+}
+
+/// A directory with stand-ins for the libraries of a GPU driver, these of the two; none without a compiler.
+fn gpu_libraries(names: &[&str]) -> Option<TempDir> {
+    let dir = tempfile::tempdir().expect("a directory");
+    for name in names {
+        let source = format!(
+            "{}/tests/support/gpu_standin/{name}.c",
+            env!("CARGO_MANIFEST_DIR")
+        );
+        let made = std::process::Command::new("cc")
+            .args(["-shared", "-fPIC", "-o"])
+            .arg(dir.path().join(format!("{name}.so.1")))
+            .arg(source)
+            .status();
+        match made {
+            Ok(status) => assert!(status.success(), "{name} does not compile"),
+            Err(e) => {
+                skip::aloud(&format!("a stand-in for a GPU needs cc ({e})"));
+                return None;
+            }
+        }
+    }
+    Some(dir)
+}
+
+/// Room is read through NVML before a context exists, since a context alone takes hundreds of megabytes of a full GPU.
+#[tokio::test]
+async fn a_gpu_is_used_where_it_has_room_and_left_alone_where_it_has_none() {
+    const BOTH: [&str; 2] = ["libcuda", "libnvidia-ml"];
+    let total: u64 = steps().iter().map(|s| s.bytes * s.descs).max().unwrap_or(0);
+    let margin = Limits::default().gpu_margin;
+    if python().is_none() {
+        return;
+    }
+    let rows: [(&[&str], u64, bool, &str); 5] = [
+        (&BOTH, total + margin, false, ""),
+        (
+            &BOTH,
+            total + margin - 1,
+            false,
+            "bytes free; the transfer needs",
+        ),
+        (&BOTH, total + margin, true, "split (MIG)"),
+        (
+            &BOTH[..1],
+            0,
+            false,
+            "libnvidia-ml.so.1 is not in the container",
+        ),
+        (&BOTH[1..], 0, false, "libcuda.so.1 is not in the container"),
+    ];
+    for (names, free, mig, why) in rows {
+        let Some(libraries) = gpu_libraries(names) else {
+            return;
+        };
+        let context = libraries.path().join("context");
+        let mut place = here();
+        let mut set = |name: &str, value: String| place.env.insert(name.to_owned(), value);
+        set("LD_LIBRARY_PATH", libraries.path().display().to_string());
+        set("GPU_STANDIN_FREE", free.to_string());
+        set("GPU_STANDIN_CONTEXT", context.display().to_string());
+        if mig {
+            set("GPU_STANDIN_MIG", "1".to_owned());
+        }
+        let settings = Settings {
+            memory: Memory::Auto,
+            ..support::settings(&nonce(), steps())
+        };
+        let record = run(
+            &support::end("a", &place, "python3"),
+            &support::end("b", &place, "python3"),
+            &settings,
+        )
+        .await;
+        assert_eq!(record.failure, None, "{why}: {:#?}", record.target.log.tail);
+        assert!(record.steps.iter().all(|step| step.verify.ok), "{why}");
+        for end in [&record.target, &record.initiator] {
+            let ready = end.ready.as_ref().expect("ready");
+            let because = ready.host_memory_because.as_deref().unwrap_or_default();
+            if why.is_empty() {
+                assert_eq!((&*ready.seg, because), ("VRAM", ""));
+                assert_eq!(ready.mem.gpu.as_deref(), Some("Stand-in GPU"));
+                assert_eq!(
+                    (ready.mem.free, ready.mem.dma_buf),
+                    (Some(free), Some(true))
+                );
+                let counted = "nvlink/0000:3b:00.0";
+                assert!(ready.counted.iter().any(|c| &**c == counted), "{ready:?}");
+            } else {
+                assert_eq!(&*ready.seg, "DRAM", "{why}");
+                assert!(because.contains(why), "{because}");
+            }
+        }
+        assert_eq!(
+            context.exists(),
+            why.is_empty(),
+            "{why}: a context was made"
+        );
+    }
 }

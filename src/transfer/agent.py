@@ -244,9 +244,9 @@ def counters(gpu=None):
     return {k: v for k, v in out.items() if v is not None}
 
 
-def counted():
+def counted(gpu):
     """Whose counters can be read: a device that is not named here may carry bytes unseen."""
-    return sorted({k.rsplit("/", 1)[0] for k in counters()})[:256]
+    return sorted({k.rsplit("/", 1)[0] for k in counters(gpu)})[:256]
 
 
 def delta(before, after):
@@ -713,7 +713,7 @@ class End:
              import_s=round(imported - began, 3), create_s=round(created - imported, 3),
              plugins=plugins(self.agent), memlock=memlock(), mem=self.mem.facts(), host_memory_because=note,
              libs=mapped(("libucp", "libuct", "libnixl", "libplugin_", "libcuda.so", "libfabric")),
-             cgroup=cgroup_memory(), cpu=cpu(), ports=ports(), counted=counted(), env=echo(cfg.get("echo", [])),
+             cgroup=cgroup_memory(), cpu=cpu(), ports=ports(), counted=counted(self.mem.gpu), env=echo(cfg.get("echo", [])),
              md=base64.b64encode(metadata if isinstance(metadata, bytes) else metadata.encode()).decode(),
              addr=self.mem.addr, bytes=self.size, dev=self.mem.dev, seg=self.mem.seg)
 
