@@ -22,6 +22,8 @@ pub const RAIL_SHARE: f64 = 0.1;
 pub const RAIL_BYTES: u64 = 64 << 10;
 /// A device that moved by a smaller part of the payload is not worth naming.
 const PART: f64 = 0.05;
+/// More ports than any node has are none that carried one payload.
+const MOST_RAILS: usize = 64;
 /// The largest RDMA MTU: what one packet of soft-RoCE carries at most.
 const PACKET: f64 = 4096.0;
 
@@ -367,13 +369,19 @@ fn short(device: &str) -> &str {
 }
 
 fn shown(devices: &[Carrier]) -> String {
-    let each: Vec<String> = devices
+    /// A node has up to 16 NICs for GPUs; more is not told.
+    const MOST: usize = 16;
+    let mut each: Vec<String> = devices
         .iter()
+        .take(MOST)
         .map(|c| {
             let unit = if c.packets { "packets" } else { "bytes" };
             format!("{} {unit} on {}", c.amount, c.name())
         })
         .collect();
+    if devices.len() > MOST {
+        each.push(format!("and {} more devices", devices.len() - MOST));
+    }
     each.join(", ")
 }
 
@@ -420,6 +428,10 @@ pub fn from_counters(step: &StepRecord, initiator: &Ready) -> Result<Lane, Unkno
         Some((_, device)) => (verbs(device), RDMA_BY_COUNTERS),
         None => return Err(Unknown::new("no counter moved by the payload", None)),
     };
+    if devices.len() > MOST_RAILS {
+        let why = format!("{} devices moved by the payload", devices.len());
+        return Err(Unknown::new(why, None));
+    }
     let rail = |c: &Carrier| Rail {
         transport: transport.to_owned(),
         device: c.name().to_owned(),
