@@ -230,7 +230,8 @@ impl PairFacts {
     /// ends are its initiator and its target.
     fn contradiction(&self, namespace: Option<&str>, ends: [Option<&End>; 2]) -> Option<String> {
         let rates = [self.write_gbytes, self.read_gbytes];
-        let sound = |rate: &f64| rate.is_finite() && *rate > 0.0;
+        // A few bytes that took long are a rate that rounds to none, which matters where something was proven by it.
+        let sound = |rate: &f64| rate.is_finite() && (*rate > 0.0 || *rate == 0.0 && !self.proven);
         let first = self.lane.split(['/', ' ', ':']).next().unwrap_or_default();
         // `unknown: why`, `nothing was moved: why`.
         let none = ["", "unknown", "nothing"].contains(&first);
@@ -481,21 +482,27 @@ impl PairFacts {
         (self.write_gbytes, self.read_gbytes, self.of_line_rate) = (None, None, None);
         let says = format!("what is recorded of this transfer contradicts itself ({why})");
         let was = std::mem::take(&mut self.detail);
-        if self.wrong_bytes || self.status == Status::Fail {
-            self.status = Status::Fail;
-            self.reason = None;
-            let what = if self.wrong_bytes {
-                WRONG_BYTES
-            } else {
-                "Failed"
-            };
-            self.detail = format!("{what}: {says}; it says: {was}");
-        } else {
-            self.status = Status::Skipped;
-            self.reason = Some(SkipReason::Unparsable);
-            self.detail = format!("{says}, so nothing is concluded; it says: {was}");
+        match (self.wrong_bytes, self.status) {
+            // Whatever else is wrong with its record: a failure is what it is, and so is what mends it.
+            (_, Status::Fail) | (true, _) => {
+                let what = match self.wrong_bytes && !was.starts_with(WRONG_BYTES) {
+                    true => format!("{WRONG_BYTES}: "),
+                    false => String::new(),
+                };
+                self.status = Status::Fail;
+                self.reason = None;
+                self.detail = format!("{what}{was}; {says}");
+            }
+            (_, Status::Skipped) => self.detail = format!("{was}; {says}"),
+            (_, Status::Ok | Status::Warn) => {
+                self.status = Status::Skipped;
+                self.reason = Some(SkipReason::Unparsable);
+                self.detail = format!("{says}, so nothing is concluded; it says: {was}");
+                self.fix = Some("make the transfer again".to_owned());
+            }
         }
-        self.fix = Some("make the transfer again".to_owned());
+        let fix = self.fix.take();
+        self.fix = fix.or(Some("make the transfer again".to_owned()));
     }
 
     /// The transfer as the report shows it.
@@ -765,6 +772,43 @@ mod tests {
             assert_eq!(pair.proven, wanted.is_empty(), "{n}: {}", pair.detail);
             assert!(pair.detail.contains(wanted), "{n}: {}", pair.detail);
         }
+    }
+
+    /// A record that contradicts itself is no reason to forget what it tells of a failure.
+    #[test]
+    fn a_failure_stays_what_it_is() {
+        let (own, other) = (end("a"), end("b"));
+        let failed = |status, wrong_bytes, detail: &str| {
+            let mut pair = proven(RC);
+            (pair.status, pair.wrong_bytes, pair.proven) = (status, wrong_bytes, false);
+            (pair.detail, pair.fix) = (detail.to_owned(), Some("mend the fabric".to_owned()));
+            pair.reason = (status == Status::Skipped).then_some(SkipReason::ConnectionLost);
+            pair
+        };
+        for (status, wrong_bytes, detail) in [
+            (Status::Fail, true, "WRONG BYTES: WRITE"),
+            (Status::Fail, false, "The transfer stalled on b"),
+            (Status::Skipped, false, "The probe was killed on b"),
+        ] {
+            let was = failed(status, wrong_bytes, detail);
+            // Slow and small, which rounds to nothing.
+            let mut slow = was.clone();
+            slow.write_gbytes = Some(0.0);
+            slow.doubt(None, [Some(&own), Some(&other)]);
+            assert_eq!((&*slow.detail, slow.status), (detail, status));
+            let mut odd = was.clone();
+            odd.of_line_rate = Some(-1.0);
+            odd.doubt(None, [Some(&own), Some(&other)]);
+            assert!(odd.detail.starts_with(detail), "{}", odd.detail);
+            assert!(odd.detail.contains("contradicts itself"));
+            assert_eq!((odd.status, odd.reason), (status, was.reason));
+            assert_eq!(odd.fix.as_deref(), Some("mend the fabric"));
+        }
+        // Wrong bytes are a fail, whatever else is said.
+        let mut lie = failed(Status::Ok, true, "moved right bytes");
+        lie.doubt(None, [Some(&own), Some(&other)]);
+        assert_eq!(lie.status, Status::Fail);
+        assert!(lie.detail.starts_with(WRONG_BYTES), "{}", lie.detail);
     }
 
     #[test]

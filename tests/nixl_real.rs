@@ -15,10 +15,12 @@ use dynamo_interconnect_check::report::Status;
 use dynamo_interconnect_check::transfer::counted::Agreement;
 use dynamo_interconnect_check::transfer::lane::Class;
 use dynamo_interconnect_check::transfer::protocol::Kind;
+use dynamo_interconnect_check::transfer::record::{Stage, What};
 use dynamo_interconnect_check::transfer::{
-    Intent, Local, Step, TransferRecord, Verdict, judge, run,
+    Intent, Limits, Local, Step, TransferRecord, Verdict, judge, run,
 };
 use std::process::Command;
+use std::time::Duration;
 
 fn python(what: &str) -> Option<String> {
     let python = std::env::var("INTERCONNECT_NIXL_PYTHON").ok();
@@ -202,33 +204,66 @@ async fn between_two_pod_like_places_the_lane_is_tcp_and_that_fails() {
     assert!(verdict.fix.is_some());
 }
 
-/// In a virtual machine with soft-RoCE, or on a machine with RDMA: INTERCONNECT_NIXL_RDMA names the device.
+/// Bytes that have left through the link of one end.
+fn sent(place: &str) -> Option<u64> {
+    let shown = Command::new("ip")
+        .args(["netns", "exec", place, "cat"])
+        .arg("/sys/class/net/eth0/statistics/tx_bytes")
+        .output()
+        .ok()?;
+    String::from_utf8_lossy(&shown.stdout).trim().parse().ok()
+}
+
+/// UCX itself says nothing of it for longer than anybody waits.
 #[tokio::test]
-async fn over_verbs_table_and_counters_name_the_device() {
-    let what = "real NIXL over verbs";
+async fn a_link_that_goes_down_during_a_transfer_is_told_from_a_dead_end() {
+    let what = "a link that goes down under the real NIXL";
     let Some(python) = python(what) else { return };
-    // Only the virtual machine with soft-RoCE, and machines with RDMA, have one.
-    let Ok(device) = std::env::var("INTERCONNECT_NIXL_RDMA") else {
-        skip::aloud(&format!("{what}: INTERCONNECT_NIXL_RDMA is not set"));
+    let pods = Pods(format!("icl{}", std::process::id()));
+    if !Pods::script("up", &pods.0) {
+        assert!(!required(), "{what}: root, iproute2 and unshare are needed");
+        skip::aloud(&format!("{what}: root, iproute2 and unshare are needed"));
         return;
+    }
+    let long = Step {
+        kind: Kind::Write,
+        bytes: 1 << 20,
+        descs: 16,
+        iters: 100_000,
     };
-    let (here, port) = (Local::default(), format!("{device}:1"));
-    let env = [("UCX_TLS", "rc"), ("UCX_NET_DEVICES", port.as_str())];
-    let (record, verdict) = transfer(&python, &here, &here, "verbs", &env).await;
-    assert_clean(&record);
-    for step in &verdict.steps {
-        let lane = step.lane.as_ref().expect("a lane");
-        assert!(lane.rails[0].transport.starts_with("rc_"), "{}", step.line);
-        assert_eq!(lane.rails[0].device, port);
-    }
-    let large = verdict.steps.last().expect("steps");
+    let mut settings = support::settings("cut", vec![long]);
+    settings.limits = Limits {
+        operation: Duration::from_secs(4),
+        step: Duration::from_secs(20),
+        step_bytes: 1 << 40,
+        run_bytes: 1 << 40,
+        ..settings.limits
+    };
+    let (a, b) = (pods.place("a"), pods.place("b"));
+    let target = support::end("decode-0", &a, &python);
+    let initiator = support::end("prefill-0", &b, &python);
+    let cut = async {
+        let initiators = format!("{}b", pods.0);
+        // Several operations of 16 MiB are through.
+        while sent(&initiators).is_none_or(|bytes| bytes < 100 << 20) {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        assert!(Pods::script("cut", &pods.0), "the link cannot be cut");
+    };
+    let began = std::time::Instant::now();
+    let both = async { tokio::join!(run(&target, &initiator, &settings), cut).0 };
+    let record = tokio::time::timeout(Duration::from_secs(60), both)
+        .await
+        .expect("it ends by itself");
+    let failure = record.failure.clone().expect("a failure");
+    let verdict = judge(&record, &Intent::default());
+    println!("{:?} {}\n{failure:#?}", began.elapsed(), verdict.detail);
     assert!(
-        matches!(large.counters, Some(Agreement::Agree(_))),
-        "{:?}",
-        large.counters
+        matches!(failure.what, What::Stall | What::Transfer),
+        "{failure:?}"
     );
-    if device.starts_with("rxe") {
-        assert_eq!((verdict.status, verdict.proven), (Status::Warn, false));
-        assert!(verdict.detail.contains("soft-RoCE"), "{}", verdict.detail);
-    }
+    assert!(matches!(failure.stage, Stage::Xfer { .. }), "{failure:?}");
+    assert!(failure.also.iter().any(|also| also.contains("is alive")));
+    assert_eq!((verdict.status, verdict.proven), (Status::Fail, false));
+    assert!(verdict.fix.is_some());
 }

@@ -60,10 +60,12 @@ fn step(kind: Kind, gbps: f64, delta: &[(&str, i64)]) -> StepRecord {
         compared: BYTES,
         bad_at: None,
         zeros: None,
+        earlier: None,
         bad_blocks: None,
     };
     let xfer = Xfer {
         kind,
+        seed: None,
         bytes: BYTES,
         descs: 1,
         iters: 9,
@@ -210,6 +212,17 @@ fn why_right_bytes_prove_nothing() {
 }
 
 #[test]
+fn host_memory_that_is_meant_needs_no_excuse() {
+    let mut record = host(good());
+    for end in [&mut record.target, &mut record.initiator] {
+        end.ready.as_mut().unwrap().host_memory_because = Some("no GPU driver".into());
+    }
+    let gpu_path = |v: &Verdict| v.caveats.iter().any(|c| c.contains("GPU path"));
+    assert!(gpu_path(&judged(&record)));
+    assert!(!gpu_path(&support::judged_on_host(&record)));
+}
+
+#[test]
 fn counters_that_cannot_be_read_are_said_and_do_not_hinder() {
     let mut record = good();
     record.initiator.ready.as_mut().unwrap().counted.clear();
@@ -251,6 +264,62 @@ fn counters_that_contradict_are_never_a_pass() {
         judged(&record).status,
         Status::Skipped,
         "the target saw them on its network card"
+    );
+}
+
+/// A device that the table does not name, or another port of it, carried nothing of this lane.
+#[test]
+fn counters_of_another_device_or_port_are_no_agreement() {
+    let with = |delta: &[(&str, i64)]| {
+        let mut record = good();
+        let ready = record.initiator.ready.as_mut().unwrap();
+        ready.counted.push("ib/mlx5_0:2".into());
+        record.steps[0].xfer.delta = counters(delta);
+        judged(&record)
+    };
+    let part = FULL * 6 / 100;
+    for (delta, words) in [
+        (
+            vec![
+                ("ib/mlx5_0:1/tx_bytes", part),
+                ("ib/mlx5_1:1/tx_bytes", FULL),
+            ],
+            "on mlx5_1:1",
+        ),
+        (vec![("ib/mlx5_0:2/tx_bytes", FULL)], "on mlx5_0:2"),
+        (
+            vec![("ib/mlx5_1:1/tx_bytes", FULL * 9)],
+            "counters of mlx5_0:1 did not move",
+        ),
+    ] {
+        let verdict = with(&delta);
+        assert_eq!(
+            (verdict.status, verdict.proven),
+            (Status::Skipped, false),
+            "{delta:?}: {}",
+            verdict.detail
+        );
+        assert!(verdict.detail.contains(words), "{}", verdict.detail);
+    }
+    // Another's traffic on a device that the table does not name is nothing to this lane.
+    let neighbour = with(&[
+        ("ib/mlx5_0:1/tx_bytes", FULL),
+        ("ib/mlx5_1:1/tx_bytes", FULL * 9),
+    ]);
+    assert!(
+        neighbour.proven && neighbour.detail.contains("counters agree"),
+        "{}",
+        neighbour.detail
+    );
+    // Which of the two carried it the counters do not say; the table does.
+    let both = with(&[
+        ("ib/mlx5_0:1/tx_bytes", FULL),
+        ("net/eth0/tx_bytes", FULL + 9),
+    ]);
+    assert!(
+        both.proven && both.detail.contains("cannot confirm it: both a port and"),
+        "{}",
+        both.detail
     );
 }
 
@@ -394,19 +463,26 @@ fn a_device_that_the_container_does_not_show_is_an_unknown_lane() {
 
 #[test]
 fn a_slow_lane_is_a_warn_with_threshold_and_source() {
-    for (gbps, words) in [
-        (300.0, "below the 90%"),
-        (200.0, "far below"),
-        (8.0, "looks like TCP or a bounce"),
+    for (gbps, words, proven) in [
+        (
+            300.0,
+            "75% of the line rate (300.0 Gb/s over rc_mlx5/mlx5_0:1 zero-copy), below the 90%",
+            true,
+        ),
+        (200.0, "far below the 90%", true),
+        (8.0, "; so low a rate looks like TCP or a bounce", false),
+        (1.0, "reached 0.2% of the line rate", false),
     ] {
         let mut record = good();
         record.steps[0].xfer.gbps = gbps;
         let verdict = judged(&record);
         assert_eq!(
             (verdict.status, verdict.proven),
-            (Status::Warn, true),
+            (Status::Warn, proven),
             "{gbps}"
         );
+        let gap = verdict.unproven.iter().map(|gap| gap.kind).next();
+        assert_eq!(gap, (!proven).then_some(GapKind::Contradicted));
         assert!(verdict.detail.contains(words), "{}", verdict.detail);
         assert!(
             verdict.detail.contains("azurehpc-health-checks"),
@@ -628,6 +704,128 @@ fn libfabric_is_judged_by_counters_and_provider() {
             unknown.detail
         );
     }
+}
+
+/// As with UCX: what the target can read and what stood still there takes the proof away.
+#[test]
+fn counters_of_the_target_are_asked_of_every_backend() {
+    let with = |target: &[(&str, i64)]| {
+        let mut record = good();
+        record.backend = "LIBFABRIC".into();
+        record.initiator.log.lane = "Using simplified topology for verbs".to_owned();
+        record.steps[0].target_delta = Some(counters(target));
+        let intent = Intent {
+            backend: Some("LIBFABRIC".to_owned()),
+            ..Intent::default()
+        };
+        judge(&record, &intent)
+    };
+    let moved = with(&[("ib/mlx5_1:1/rx_bytes", FULL)]);
+    assert_eq!(
+        (moved.status, moved.proven),
+        (Status::Ok, true),
+        "{}",
+        moved.detail
+    );
+    let still = with(&[]);
+    assert_eq!((still.status, still.proven), (Status::Warn, false));
+    assert_eq!(still.unproven[0].kind, GapKind::Contradicted);
+    let elsewhere = with(&[("net/eth0/rx_bytes", FULL)]);
+    assert_eq!(
+        (elsewhere.status, elsewhere.proven),
+        (Status::Skipped, false)
+    );
+}
+
+/// A backend that says nothing of its devices is proven by no counter: an HCA counts everybody's bytes.
+#[test]
+fn a_neighbours_bytes_prove_no_backend() {
+    let with = |delta: &[(&str, i64)]| {
+        let mut record = good();
+        record.backend = "Mooncake".into();
+        record.initiator.log.lane = String::new();
+        record.steps[0].xfer.delta = counters(delta);
+        let intent = Intent {
+            backend: Some("Mooncake".to_owned()),
+            ..Intent::default()
+        };
+        judge(&record, &intent)
+    };
+    let port = ("ib/mlx5_0:1/tx_bytes", FULL * 6 / 5);
+    for (delta, words) in [
+        (vec![port], "nothing in the log says what Mooncake used"),
+        (
+            vec![port, ("net/eth0/tx_bytes", FULL + 9)],
+            "more than one kind of device",
+        ),
+    ] {
+        let verdict = with(&delta);
+        assert_eq!(
+            (verdict.status, verdict.proven),
+            (Status::Skipped, false),
+            "{}",
+            verdict.detail
+        );
+        assert!(verdict.detail.contains(words), "{}", verdict.detail);
+    }
+    assert_eq!(with(&[("net/eth0/tx_bytes", FULL)]).status, Status::Fail);
+}
+
+#[test]
+fn nvlink_counters_that_stand_still_agree_with_nothing() {
+    let with = |between: bool, initiator: &[(&str, i64)], target: Option<&[(&str, i64)]>| {
+        let mut record = good();
+        let log = log("invented-cuda-ipc");
+        record.initiator.log.lane = match between {
+            true => log.replace("intra-node", "inter-node"),
+            false => log,
+        };
+        record.steps = vec![step(Kind::Read, 3000.0, initiator)];
+        record.steps[0].target_delta = target.map(counters);
+        for end in [&mut record.target, &mut record.initiator] {
+            let ready = end.ready.as_mut().unwrap();
+            ready.counted.push("nvlink/0000:1B:00.0".into());
+        }
+        let intent = Intent {
+            path: if between {
+                Path::MultiNodeNvlink
+            } else {
+                Path::Rdma
+            },
+            ..Intent::default()
+        };
+        judge(&record, &intent)
+    };
+    let (rx, tx) = (
+        [("nvlink/0000:1B:00.0/rx_bytes", FULL)],
+        [("nvlink/0000:1B:00.0/tx_bytes", FULL)],
+    );
+    let moved = with(true, &rx, Some(&tx));
+    assert_eq!(
+        (moved.status, moved.proven),
+        (Status::Ok, true),
+        "{}",
+        moved.detail
+    );
+    assert!(moved.detail.contains("counters agree"), "{}", moved.detail);
+    for still in [with(true, &[], Some(&tx)), with(true, &rx, Some(&[]))] {
+        assert_eq!(
+            (still.status, still.proven),
+            (Status::Warn, false),
+            "{}",
+            still.detail
+        );
+        assert_eq!(still.unproven[0].kind, GapKind::Contradicted);
+        assert!(!still.detail.contains("counters agree"), "{}", still.detail);
+    }
+    // Within a node cuda_ipc may go over PCIe.
+    let pcie = with(false, &[], None);
+    assert!(pcie.proven, "{}", pcie.detail);
+    assert!(
+        pcie.detail.contains("counters cannot confirm it"),
+        "{}",
+        pcie.detail
+    );
 }
 
 #[test]

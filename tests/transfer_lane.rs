@@ -167,6 +167,69 @@ fn tables_that_disagree_are_unknown_and_so_are_new_names() {
     assert!(lane(&novel, Kind::Write, 1 << 20, false).contains("not known"));
 }
 
+/// What of a row cannot be read may be what carried the bytes.
+#[test]
+fn a_row_that_is_not_understood_is_unknown() {
+    let text = std::fs::read_to_string(format!(
+        "{}/tests/support/ucx_logs/ucx-1.23-pods.txt",
+        env!("CARGO_MANIFEST_DIR")
+    ))
+    .unwrap();
+    let row = text
+        .lines()
+        .rfind(|line| line.contains("| zero-copy   | tcp/eth0 "))
+        .unwrap();
+    let prefix = &row[..row.find('|').unwrap()];
+    let with = |rows: &[&str]| {
+        let rows: Vec<String> = rows.iter().map(|r| format!("{prefix}{r}")).collect();
+        let text = text.replace(row, &rows.join("\n"));
+        lane(&ucx_text::read(&text), Kind::Write, 1 << 20, false)
+    };
+    let rdma = "| 0..inf | zero-copy | rc_mlx5/mlx5_0:1 |";
+    assert_eq!(with(&[rdma]), "RDMA: rc_mlx5/mlx5_0:1 zero-copy");
+    for good in [
+        "| 0..inf | zero-copy | 33% on rc_mlx5/mlx5_0:1, 33% on rc_mlx5/mlx5_1:1/path0 and 34% on rc_mlx5/mlx5_1:1/path1 |",
+        "| 0..inf | zero-copy | rc_mlx5/mlx5_0:1 50% on path0 and 50% on path1 |",
+        "| 0..inf | zero-copy | rc_mlx5/mlx5_0:1 50% on  and 50% on |",
+    ] {
+        assert!(with(&[good]).starts_with("RDMA: "), "{}", with(&[good]));
+    }
+    // A network device may have any name.
+    assert!(
+        with(&["| 0..inf | zero-copy | 50% on rc_mlx5/mlx5_0:1 and 50% on tcp/br~0 |"])
+            .starts_with("TCP: ")
+    );
+    for (bad, why) in [
+        (
+            "| 0..inf | zero-copy | 50% on rc_mlx5/mlx5_0:1 and 50% on TCP/eth0 |",
+            "`TCP/eth0` is not understood",
+        ),
+        (
+            "| 0..inf | zero-copy | 50% on rc_mlx5/mlx5_0:1 |",
+            "add up to 50%",
+        ),
+        (
+            "| 0..inf | zero-copy | rc_mlx5/mlx5_0:1 and 100% on rc_mlx5/mlx5_1:1 |",
+            "to some of its devices",
+        ),
+        ("| 0..inf MiB | zero-copy | tcp/eth0 |", "range"),
+        ("| 0..inf | zero-copy | x | tcp/eth0 |", "columns"),
+        (
+            "| 0..inf | zero-copy | 50% on rc_mlx5/mlx5_0:1 and 50% on rc_mlx5/ml...",
+            "it is cut",
+        ),
+    ] {
+        for rows in [[bad, rdma], [rdma, bad]] {
+            let seen = with(&rows);
+            assert!(
+                seen.starts_with("unknown: a row of UCX's table cannot be read")
+                    && seen.contains(why),
+                "{bad}: {seen}"
+            );
+        }
+    }
+}
+
 #[test]
 fn two_rails_of_which_one_is_tcp_are_tcp() {
     let text = std::fs::read_to_string(format!(

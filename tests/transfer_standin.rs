@@ -8,7 +8,7 @@ mod skip;
 mod support;
 
 use dynamo_interconnect_check::report::Status;
-use dynamo_interconnect_check::transfer::protocol::{Kind, Role, Words};
+use dynamo_interconnect_check::transfer::protocol::{Kind, Memory, Role, Words};
 use dynamo_interconnect_check::transfer::record::{Failure, Stage, What};
 use dynamo_interconnect_check::transfer::stream::{Ended, OpenError};
 use dynamo_interconnect_check::transfer::{
@@ -59,6 +59,7 @@ struct Fault<'a> {
     initiator: &'a str,
     log: &'a str,
     backend: &'a str,
+    steps: Vec<Step>,
     limits: Limits,
     root: String,
     port: String,
@@ -78,6 +79,7 @@ impl Default for Fault<'_> {
             initiator: "",
             log: "ucx-1.23-host",
             backend: "UCX",
+            steps: steps(),
             limits,
             root: String::new(),
             port: String::new(),
@@ -97,7 +99,7 @@ impl Fault<'_> {
             limits: self.limits,
             root: self.root.clone(),
             backend: self.backend.to_owned(),
-            ..support::settings(&nonce(), steps())
+            ..support::settings(&nonce(), self.steps.clone())
         };
         let log = format!(
             "{}/tests/support/ucx_logs/{}.txt",
@@ -312,6 +314,65 @@ async fn wrong_bytes_are_the_gravest() {
     );
 }
 
+/// Lists of KV blocks, both ways.
+fn lists() -> Vec<Step> {
+    [Kind::Write, Kind::Read]
+        .map(|kind| Step {
+            kind,
+            bytes: 64 << 10,
+            descs: 40,
+            iters: 3,
+        })
+        .to_vec()
+}
+
+/// Every block and every descriptor is another, throughout: what comes from elsewhere is not what was asked for.
+#[tokio::test]
+async fn bytes_of_another_place_are_wrong_bytes() {
+    for kind in [Kind::Write, Kind::Read] {
+        let fault = Fault {
+            target: "misplace",
+            log: "invented-rc-mlx5",
+            steps: lists().into_iter().filter(|s| s.kind == kind).collect(),
+            ..Fault::default()
+        };
+        let Some((record, verdict)) = fault.run().await else {
+            return;
+        };
+        assert!(verdict.wrong_bytes, "{kind}: {verdict:#?}");
+        let verify = &record.steps[0].verify;
+        assert_eq!((verify.ok, verify.zeros), (false, Some(false)), "{kind}");
+        assert!(verdict.detail.contains("other bytes lie there"));
+    }
+}
+
+/// What an earlier operation moved does not stand for what the last one did not.
+#[tokio::test]
+async fn an_operation_that_moves_nothing_is_seen_behind_one_that_did() {
+    for (kind, target, initiator, words) in [
+        (
+            Kind::Write,
+            "first-only",
+            "",
+            "what an earlier operation had written",
+        ),
+        (Kind::Read, "", "first-only", "only zeros"),
+    ] {
+        let fault = Fault {
+            target,
+            initiator,
+            log: "invented-rc-mlx5",
+            steps: lists().into_iter().filter(|s| s.kind == kind).collect(),
+            ..Fault::default()
+        };
+        let Some((_, verdict)) = fault.run().await else {
+            return;
+        };
+        assert!(verdict.wrong_bytes, "{kind}: {verdict:#?}");
+        assert!(verdict.detail.contains(words), "{}", verdict.detail);
+    }
+}
+
 #[tokio::test]
 async fn no_python_and_no_nixl_have_their_own_words() {
     let fault = Fault {
@@ -404,6 +465,14 @@ async fn an_interpreter_that_does_not_run_is_no_fault_of_the_path() {
         assert!(verdict.fix.is_some_and(|fix| fix.contains("PYTHONHOME")));
         assert!(!left_running(&settings.nonce));
     }
+    // One that is not there is not the one that does not run.
+    let (place, settings) = (here(), support::settings(&nonce(), steps()));
+    let mut target = support::end("a", &place, "/bin/sh");
+    target.pythons.push("python-of-nobody".to_owned());
+    let record = run(&target, &support::end("b", &place, "python3"), &settings).await;
+    let verdict = judge(&record, &Intent::default());
+    let lead = "/bin/sh does not run the probe on a (target): ";
+    assert!(verdict.detail.starts_with(lead), "{}", verdict.detail);
     // The next interpreter is tried.
     let (place, settings) = (here(), support::settings(&nonce(), steps()));
     let mut target = support::end("a", &place, "/bin/sh");
@@ -411,6 +480,35 @@ async fn an_interpreter_that_does_not_run_is_no_fault_of_the_path() {
     let record = run(&target, &support::end("b", &place, "python3"), &settings).await;
     assert_eq!(record.failure, None);
     assert!(record.target.tried[0].gave_up.is_some());
+}
+
+/// The version is looked at before anything that an old interpreter may not know.
+#[tokio::test]
+async fn a_python_that_is_too_old_is_named() {
+    if python().is_none() {
+        return;
+    }
+    let old = tempfile::tempdir().expect("a directory");
+    let text = "import sys\nsys.version_info = (3, 6, 15, 'final', 0)\n";
+    std::fs::write(old.path().join("sitecustomize.py"), text).expect("a module");
+    let place = Local {
+        env: [("PYTHONPATH".to_owned(), old.path().display().to_string())].into(),
+        ..Local::default()
+    };
+    let (good, settings) = (here(), support::settings(&nonce(), steps()));
+    let target = support::end("a", &place, "python3");
+    let record = run(&target, &support::end("b", &good, "python3"), &settings).await;
+    let failure = record.failure.clone().expect("a failure");
+    assert_eq!(failure.what, What::BadPython, "{failure:?}");
+    let verdict = judge(&record, &Intent::default());
+    assert!(
+        verdict
+            .detail
+            .contains("Python 3.6, and 3.8 or later is needed"),
+        "{}",
+        verdict.detail
+    );
+    assert!(verdict.fix.is_some_and(|fix| fix.contains("Python 3.8")));
 }
 
 /// Engines import `nixl`, so that a broken one must not be passed over in silence.
@@ -941,4 +1039,104 @@ async fn a_lost_connection_on_either_side_or_both() {
 
     let (record, _) = fault.run_in(&cut(0), &cut(0)).await.unwrap();
     assert_eq!(record.failure.unwrap().what, What::StreamLost);
+}
+
+/// A directory with stand-ins for the libraries of a GPU driver, these of the two; none without a compiler.
+fn gpu_libraries(names: &[&str]) -> Option<TempDir> {
+    let dir = tempfile::tempdir().expect("a directory");
+    for name in names {
+        let source = format!(
+            "{}/tests/support/gpu_standin/{name}.c",
+            env!("CARGO_MANIFEST_DIR")
+        );
+        let made = std::process::Command::new("cc")
+            .args(["-shared", "-fPIC", "-o"])
+            .arg(dir.path().join(format!("{name}.so.1")))
+            .arg(source)
+            .status();
+        match made {
+            Ok(status) => assert!(status.success(), "{name} does not compile"),
+            Err(e) => {
+                skip::aloud(&format!("a stand-in for a GPU needs cc ({e})"));
+                return None;
+            }
+        }
+    }
+    Some(dir)
+}
+
+/// Room is read through NVML before a context exists, since a context alone takes hundreds of megabytes of a full GPU.
+#[tokio::test]
+async fn a_gpu_is_used_where_it_has_room_and_left_alone_where_it_has_none() {
+    const BOTH: [&str; 2] = ["libcuda", "libnvidia-ml"];
+    let total: u64 = steps().iter().map(|s| s.bytes * s.descs).max().unwrap_or(0);
+    let margin = Limits::default().gpu_margin;
+    if python().is_none() {
+        return;
+    }
+    let rows: [(&[&str], u64, bool, &str); 5] = [
+        (&BOTH, total + margin, false, ""),
+        (
+            &BOTH,
+            total + margin - 1,
+            false,
+            "bytes free; the transfer needs",
+        ),
+        (&BOTH, total + margin, true, "split (MIG)"),
+        (
+            &BOTH[..1],
+            0,
+            false,
+            "libnvidia-ml.so.1 is not in the container",
+        ),
+        (&BOTH[1..], 0, false, "libcuda.so.1 is not in the container"),
+    ];
+    for (names, free, mig, why) in rows {
+        let Some(libraries) = gpu_libraries(names) else {
+            return;
+        };
+        let context = libraries.path().join("context");
+        let mut place = here();
+        let mut set = |name: &str, value: String| place.env.insert(name.to_owned(), value);
+        set("LD_LIBRARY_PATH", libraries.path().display().to_string());
+        set("GPU_STANDIN_FREE", free.to_string());
+        set("GPU_STANDIN_CONTEXT", context.display().to_string());
+        if mig {
+            set("GPU_STANDIN_MIG", "1".to_owned());
+        }
+        let settings = Settings {
+            memory: Memory::Auto,
+            ..support::settings(&nonce(), steps())
+        };
+        let record = run(
+            &support::end("a", &place, "python3"),
+            &support::end("b", &place, "python3"),
+            &settings,
+        )
+        .await;
+        assert_eq!(record.failure, None, "{why}: {:#?}", record.target.log.tail);
+        assert!(record.steps.iter().all(|step| step.verify.ok), "{why}");
+        for end in [&record.target, &record.initiator] {
+            let ready = end.ready.as_ref().expect("ready");
+            let because = ready.host_memory_because.as_deref().unwrap_or_default();
+            if why.is_empty() {
+                assert_eq!((&*ready.seg, because), ("VRAM", ""));
+                assert_eq!(ready.mem.gpu.as_deref(), Some("Stand-in GPU"));
+                assert_eq!(
+                    (ready.mem.free, ready.mem.dma_buf),
+                    (Some(free), Some(true))
+                );
+                let counted = "nvlink/0000:3b:00.0";
+                assert!(ready.counted.iter().any(|c| &**c == counted), "{ready:?}");
+            } else {
+                assert_eq!(&*ready.seg, "DRAM", "{why}");
+                assert!(because.contains(why), "{because}");
+            }
+        }
+        assert_eq!(
+            context.exists(),
+            why.is_empty(),
+            "{why}: a context was made"
+        );
+    }
 }

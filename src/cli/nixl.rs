@@ -198,6 +198,9 @@ impl Arguments {
                 "--peer takes one --pod, the other end; --pods prefill=SELECTOR,decode=SELECTOR takes many"
                     .to_owned(),
             ),
+            Some(_) if self.sample.is_some() => {
+                Some("--sample takes some of the pairs of --pods; --peer makes one".to_owned())
+            }
             Some(peer) if pods.contains(peer) => Some(format!(
                 "--pod and --peer are both {}: name two pods, or write --self for both ends in one",
                 crate::sanitise::line(peer, 80)
@@ -312,9 +315,9 @@ impl Arguments {
         // A credential plugin or a name look-up that hangs must not keep the process.
         runtime.shutdown_background();
         let made = moved.pairs.len();
-        let missing = match moved.of.saturating_sub(made) {
+        let planned = self.sample.map_or(moved.of, |n| n.get().min(moved.of));
+        let missing = match planned.saturating_sub(made) {
             0 => String::new(),
-            _ if self.sample.is_some() => format!(", with {made} transfers made"),
             n => format!(", with {made} transfers made and {n} not"),
         };
         let said = moved.collected.errors.iter().any(|e| e.object == TRANSFER);

@@ -30,7 +30,7 @@ pub enum GapKind {
     OtherBackend,
     /// Host memory, where KV lies in GPU memory.
     HostMemory,
-    /// Counters of one end, or a rate that cannot be, contradict the lane.
+    /// Counters of one end, or a rate that cannot be or is that of TCP, contradict the lane.
     Contradicted,
 }
 

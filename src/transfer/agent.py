@@ -244,9 +244,9 @@ def counters(gpu=None):
     return {k: v for k, v in out.items() if v is not None}
 
 
-def counted():
+def counted(gpu):
     """Whose counters can be read: a device that is not named here may carry bytes unseen."""
-    return sorted({k.rsplit("/", 1)[0] for k in counters()})[:256]
+    return sorted({k.rsplit("/", 1)[0] for k in counters(gpu)})[:256]
 
 
 def delta(before, after):
@@ -473,16 +473,19 @@ def take_memory(cfg, size):
 
 # --- the pattern ----------------------------------------------------------------------------------------------------
 
+PERIOD = MIB + 7  # A prime: no multiple of a block or of a descriptor is one of it, so that no two places look alike.
+EARLIER = 1 << 32  # Added to the seed of a step: what all its operations but the last one write.
 _pattern = {}
 
 
 def block(seed, index, n):
-    """Every block of 1 MiB differs by seed and by index."""
+    """Every block of 1 MiB differs by seed and by index, throughout: bytes from any other place or of any other operation
+    are other bytes."""
     if seed not in _pattern:
         _pattern.clear()
-        _pattern[seed] = random.Random(seed).getrandbits(8 * MIB).to_bytes(MIB, "little")
-    base = _pattern[seed]
-    return ((seed << 24 ^ index) & (1 << 64) - 1).to_bytes(8, "little")[:n] + base[8:n] if index else base[:n]
+        _pattern[seed] = 2 * random.Random(seed).getrandbits(8 * PERIOD).to_bytes(PERIOD, "little")
+    at = index * MIB % PERIOD
+    return _pattern[seed][at:at + n]
 
 
 def fill(mem, seed, size):
@@ -491,7 +494,8 @@ def fill(mem, seed, size):
 
 
 def check(mem, seed, size):
-    """Compares every byte; says where the first difference is, and whether that block never arrived at all."""
+    """Compares every byte; says where the first difference is, and whether nothing arrived there: that block holds zeros
+    only, or what an earlier operation had written."""
     first, bad = None, 0
     for i, at in enumerate(range(0, size, MIB)):
         n = min(MIB, size - at)
@@ -501,7 +505,7 @@ def check(mem, seed, size):
         bad += 1
         if first is None:
             k = next(j for j in range(n) if got[j] != want[j])
-            first = {"bad_at": at + k, "zeros": got.count(0) == n}
+            first = {"bad_at": at + k, "zeros": got.count(0) == n, "earlier": got == block(seed + EARLIER, i, n)}
     return {"ok": True, "compared": size} if first is None else dict(first, ok=False, compared=size, bad_blocks=bad)
 
 
@@ -709,7 +713,7 @@ class End:
              import_s=round(imported - began, 3), create_s=round(created - imported, 3),
              plugins=plugins(self.agent), memlock=memlock(), mem=self.mem.facts(), host_memory_because=note,
              libs=mapped(("libucp", "libuct", "libnixl", "libplugin_", "libcuda.so", "libfabric")),
-             cgroup=cgroup_memory(), cpu=cpu(), ports=ports(), counted=counted(), env=echo(cfg.get("echo", [])),
+             cgroup=cgroup_memory(), cpu=cpu(), ports=ports(), counted=counted(self.mem.gpu), env=echo(cfg.get("echo", [])),
              md=base64.b64encode(metadata if isinstance(metadata, bytes) else metadata.encode()).decode(),
              addr=self.mem.addr, bytes=self.size, dev=self.mem.dev, seg=self.mem.seg)
 
@@ -761,10 +765,15 @@ class End:
         local = self.agent.get_xfer_descs([(self.mem.addr + o, size, self.mem.dev) for o in places], self.mem.seg)
         remote = self.agent.get_xfer_descs(
             [(int(self.peer["addr"]) + o, size, int(self.peer["dev"])) for o in places], str(self.peer["seg"]))
-        if kind == "WRITE":
-            fill(self.mem, seed, total)
-        else:
-            self.mem.clear(total)
+
+        def renew(seed):
+            """An operation that moves nothing must not pass for what was moved before it."""
+            if kind == "WRITE":
+                fill(self.mem, seed, total)
+            else:
+                self.mem.clear(total)
+
+        renew(seed + EARLIER)
         timeout = float(c.get("op_timeout_s", 10))
         busy, before = cpu(), counters(self.mem.gpu)
         try:
@@ -775,10 +784,13 @@ class End:
         first, failed = one(self.agent, handle, timeout)
         stop = time.monotonic() + float(c.get("budget_s", 3))
         while not failed and len(samples) < iters:
+            last = len(samples) == iters - 1 or time.monotonic() > stop
+            if last:
+                renew(seed)
             took, failed = one(self.agent, handle, timeout)
             if took is not None:
                 samples.append(took)
-            if time.monotonic() > stop:
+            if last:
                 break
         moved = total * (len(samples) + (first is not None))
         self.left -= total * (len(samples) + 1)
@@ -786,9 +798,9 @@ class End:
         if failed:
             die(TRANSFER, "xfer", failed[1], phase=failed[0], kind=kind, bytes=size, descs=count, moved=moved,
                 delta=changed)
-        out = {"kind": kind, "bytes": size, "descs": count, "iters": len(samples), "first_us": round(first / 1e3, 3),
+        out = {"kind": kind, "seed": seed, "bytes": size, "descs": count, "iters": len(samples), "first_us": round(first / 1e3, 3),
                "moved": moved, "delta": changed, "lat_us": percentiles(samples),
-               "gbps": round(total * len(samples) * 8 / sum(samples), 4)}
+               "gbps": float("%.6g" % (total * len(samples) * 8 / sum(samples)))}
         now = cpu()
         if busy["throttled"] is not None and now["throttled"] is not None:
             now["throttled"] -= busy["throttled"]

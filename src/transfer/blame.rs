@@ -1,6 +1,6 @@
 //! From what was seen to what it was: exit codes, signals and last words become kinds of failure. Pure.
 
-use super::protocol::{Fatal, ProtocolError, Role};
+use super::protocol::{Fatal, ProtocolError, Role, Words};
 use super::record::{Failure, Stage, What};
 use super::stream::{Ended, OpenError};
 
@@ -10,7 +10,7 @@ impl Failure {
             side,
             stage,
             what,
-            detail: detail.into().into(),
+            detail: Words::said(&detail.into()),
             also: Vec::new(),
         }
     }

@@ -6,8 +6,10 @@ use std::collections::BTreeMap;
 pub const AGENT: &str = include_str!("agent.py");
 
 /// Reads the length and then the source from standard input, which stays open for commands. Dropping the empty entry
-/// of `sys.path` keeps a stray `queue.py` in the working directory from being imported.
-const BOOTSTRAP: &str = "import sys;sys.path=[p for p in sys.path if p];b=sys.stdin.buffer;\
+/// of `sys.path` keeps a stray `queue.py` in the working directory from being imported. The version is looked at first, in
+/// words that Python 2 understands: the source would break on an old one somewhere.
+const BOOTSTRAP: &str = "import sys;sys.version_info<(3,8) and sys.exit('Python %d.%d, and 3.8 or later is needed'\
+%sys.version_info[:2]);sys.path=[p for p in sys.path if p];b=sys.stdin.buffer;\
 exec(compile(b.read(int(b.readline())),'<probe>','exec'))";
 
 /// Ends what is left of an agent, found by its own last argument, and reads how often the kernel killed in this

@@ -5,7 +5,7 @@ use super::protocol::{Counters, Kind, PortFacts, Ready, Words};
 use super::record::StepRecord;
 use super::ucx_text::Rail;
 use crate::pair::{NVLINK_BY_COUNTERS, RDMA_BY_COUNTERS};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Part of the payload that a counter must show to have carried it. Headers and repeats only add (6.62 MB of payload
 /// gave 6.65 MB on TCP, measured by this project); a tenth is left for counters that lag.
@@ -20,6 +20,10 @@ pub const COUNTER_EXCESS: f64 = 2.0;
 pub const RAIL_SHARE: f64 = 0.1;
 /// Smaller descriptors may go over one rail, whatever the row that covers them shows. Judgement of this project.
 pub const RAIL_BYTES: u64 = 64 << 10;
+/// A device that moved by a smaller part of the payload is not worth naming.
+const PART: f64 = 0.05;
+/// More ports than any node has are none that carried one payload.
+const MOST_RAILS: usize = 64;
 /// The largest RDMA MTU: what one packet of soft-RoCE carries at most.
 const PACKET: f64 = 4096.0;
 
@@ -69,22 +73,56 @@ pub fn by_counters(delta: &Counters, counted: &[Words], moved: u64, sends: bool)
     if moved < COUNTER_FLOOR {
         return Counted::TooSmall;
     }
-    let by_device = carriers(delta, sends);
     // Verbs in software move the counters of the network card beneath them as well, so the card is asked last.
-    for group in ["ib/", "hw/", "nvlink/", "net/"] {
-        let of_group = || by_device.values().filter(|c| c.device.starts_with(group));
-        if of_group().map(Carrier::at_most).sum::<f64>() >= moved as f64 * COUNTER_SHARE {
-            let part = |c: &&Carrier| c.at_most() >= moved as f64 / 20.0;
-            let devices = of_group().filter(part).cloned().collect();
-            let much = |c: &Carrier| !c.packets && c.amount as f64 > moved as f64 * COUNTER_EXCESS;
-            return if of_group().any(much) {
-                Counted::Crowded(devices)
-            } else {
-                Counted::Carried(devices)
-            };
-        }
+    let groups = ["ib/", "hw/", "nvlink/", "net/"];
+    let by_device = carriers(delta, sends);
+    let of = |group: &str| {
+        let of_group = by_device.values().filter(|c| c.device.starts_with(group));
+        of_group.cloned().collect()
+    };
+    let mut each = groups.map(of).into_iter();
+    each.find_map(|devices| carried(devices, moved))
+        .unwrap_or(Counted::Nobody)
+}
+
+/// Devices that carried a payload between them, or more; none if they cannot have.
+fn carried(mut devices: Vec<Carrier>, moved: u64) -> Option<Counted> {
+    let moved = moved as f64;
+    let sum: f64 = devices.iter().map(Carrier::at_most).sum();
+    let much = |c: &Carrier| !c.packets && c.amount as f64 > moved * COUNTER_EXCESS;
+    let crowded = devices.iter().any(much);
+    devices.retain(|c| c.at_most() >= moved * PART);
+    (sum >= moved * COUNTER_SHARE).then_some(if crowded {
+        Counted::Crowded(devices)
+    } else {
+        Counted::Carried(devices)
+    })
+}
+
+/// Which counters show the bytes of a lane. `cuda_ipc` may go over PCIe, where the GPUs have no NVLink.
+fn groups(class: Class) -> &'static [&'static str] {
+    match class {
+        Class::Tcp => &["net/"],
+        Class::Rdma | Class::SoftRoce | Class::SoftIwarp | Class::SoftRdma => &["ib/", "hw/"],
+        Class::Nvlink | Class::MultiNodeNvlink => &["nvlink/"],
+        Class::SharedMemory => &[],
     }
-    Counted::Nobody
+}
+
+/// What the devices of one kind say, of which `named` are asked.
+fn by_groups(
+    groups: &[&str],
+    delta: &Counters,
+    moved: u64,
+    sends: bool,
+    named: impl Fn(&str) -> bool,
+) -> Option<Counted> {
+    let by_device = carriers(delta, sends);
+    groups.iter().find_map(|group| {
+        let asked = |c: &&Carrier| c.device.starts_with(group) && named(c.name());
+        let devices: Vec<Carrier> = by_device.values().filter(asked).cloned().collect();
+        carried(devices, moved)
+    })
 }
 
 /// By how much the counter of each device moved in the direction of the payload.
@@ -176,47 +214,65 @@ pub fn agreement(
     let moved = step.xfer.moved;
     let sends = step.xfer.kind == Kind::Write;
     let mine = by_counters(&step.xfer.delta, &initiator.counted, moved, sends);
-    let theirs = match (&step.target_delta, target) {
-        (Some(delta), Some(ready)) => by_counters(delta, &ready.counted, moved, !sends),
-        _ => Counted::Unreadable,
-    };
-    let said = one_end(lane, &mine, &initiator.counted, moved);
+    let said = one_end(lane, step, &mine, initiator);
     if matches!(said, Agreement::Disagree(_) | Agreement::OneSided(_)) {
         return said;
     }
-    match (theirs, target) {
-        (Counted::Carried(devices) | Counted::Crowded(devices), _)
-            if !plausible(lane, &devices) =>
-        {
-            Agreement::Disagree(format!("at the target {} moved instead", shown(&devices)))
-        }
-        (Counted::Nobody, Some(ready)) if all_counted(lane, ready) => Agreement::OneSided(format!(
-            "no RDMA counter of the target moved by the payload of {moved} bytes"
-        )),
-        (theirs, _) => match (silent_rail(lane, step, initiator, sends), theirs) {
-            (Some(why), _) => Agreement::OneSided(why),
-            (None, Counted::Crowded(devices)) => {
-                Agreement::Silent(format!("at the target {}", crowd(&devices, moved)))
-            }
-            (None, _) => said,
-        },
+    match (silent_rail(lane, step, initiator, sends), target) {
+        (Some(why), _) => Agreement::OneSided(why),
+        (None, Some(ready)) => at_target(lane, step, ready).unwrap_or(said),
+        (None, None) => said,
     }
 }
 
-/// Every device over which this lane could reach the end has counters there, so that bytes do not arrive unseen. Which
-/// device it is the initiator's table does not say. EFA splits its counters by operation, and older drivers lack some.
+/// What the target's counters have against a lane; none where they say nothing against it. Which device it is there the
+/// initiator's table does not say.
+pub fn at_target(lane: &Lane, step: &StepRecord, target: &Ready) -> Option<Agreement> {
+    let moved = step.xfer.moved;
+    let sends = step.xfer.kind == Kind::Read;
+    let delta = step.target_delta.as_ref()?;
+    let any = by_counters(delta, &target.counted, moved, sends);
+    if matches!(any, Counted::Unreadable | Counted::TooSmall) {
+        return None;
+    }
+    match by_groups(groups(lane.class), delta, moved, sends, |_| true) {
+        Some(Counted::Crowded(devices)) => {
+            let crowd = crowd(&devices, moved);
+            return Some(Agreement::Silent(format!("at the target {crowd}")));
+        }
+        Some(_) => return None,
+        None => {}
+    }
+    if let Counted::Carried(devices) = any {
+        let shown = shown(&devices);
+        let why = format!("at the target {shown} moved instead");
+        return Some(Agreement::Disagree(why));
+    }
+    all_counted(lane, target).then(|| {
+        let kind = match lane.class {
+            Class::MultiNodeNvlink => "NVLink",
+            _ => "RDMA",
+        };
+        Agreement::OneSided(format!(
+            "no {kind} counter of the target moved by the payload of {moved} bytes"
+        ))
+    })
+}
+
+/// Every device over which this lane could reach the end has counters there, so that bytes do not arrive unseen. EFA splits
+/// its counters by operation, and older drivers lack some.
 fn all_counted(lane: &Lane, ready: &Ready) -> bool {
     let counts = |group: &str, port: &PortFacts| {
         let name = format!("{group}/{}:{}", port.device, port.port);
         ready.counted.iter().any(|counted| **counted == *name)
     };
     let mut usable = ready.ports.iter().filter(|p| p.granted).peekable();
-    usable.peek().is_some()
-        && match lane.class {
-            Class::Rdma => usable.all(|p| counts("ib", p)),
-            Class::SoftRoce => usable.all(|p| counts("hw", p)),
-            _ => false,
-        }
+    match lane.class {
+        Class::Rdma => usable.peek().is_some() && usable.all(|p| counts("ib", p)),
+        Class::SoftRoce => usable.peek().is_some() && usable.all(|p| counts("hw", p)),
+        Class::MultiNodeNvlink => ready.counted.iter().any(|c| c.starts_with("nvlink/")),
+        _ => false,
+    }
 }
 
 fn crowd(devices: &[Carrier], moved: u64) -> String {
@@ -226,63 +282,86 @@ fn crowd(devices: &[Carrier], moved: u64) -> String {
     )
 }
 
-fn one_end(lane: &Lane, counted: &Counted, readable: &[Words], moved: u64) -> Agreement {
+/// What the initiator's counters say, where the table names the devices: of these the payload is asked, and of no others.
+fn one_end(lane: &Lane, step: &StepRecord, mine: &Counted, initiator: &Ready) -> Agreement {
+    let (moved, sends) = (step.xfer.moved, step.xfer.kind == Kind::Write);
+    match mine {
+        Counted::Unreadable => {
+            return Agreement::Silent("no byte counters can be read".to_owned());
+        }
+        Counted::TooSmall => {
+            return Agreement::Silent(format!("{moved} bytes are too few to be seen in counters"));
+        }
+        Counted::Carried(_) | Counted::Crowded(_) | Counted::Nobody => {}
+    }
+    // GPUs have other names in a table than among counters, and an agent counts its own alone.
     let local = matches!(
         lane.class,
         Class::SharedMemory | Class::Nvlink | Class::MultiNodeNvlink
     );
-    match counted {
-        Counted::Unreadable => Agreement::Silent("no byte counters can be read".to_owned()),
-        Counted::TooSmall => {
-            Agreement::Silent(format!("{moved} bytes are too few to be seen in counters"))
-        }
-        Counted::Carried(devices) | Counted::Crowded(devices) => {
-            let named = devices
-                .iter()
-                .any(|c| lane.devices().any(|l| base(c.name()) == l));
-            let fits = plausible(lane, devices) && (named || local);
-            if fits && matches!(counted, Counted::Crowded(_)) {
-                Agreement::Silent(crowd(devices, moved))
-            } else if fits {
-                Agreement::Agree(format!("{} for a payload of {moved} bytes", shown(devices)))
-            } else {
-                Agreement::Disagree(format!(
-                    "counters show {} for a payload of {moved} bytes",
-                    shown(devices)
-                ))
+    let named = |name: &str| local || lane.rails.iter().any(|rail| is_of(name, &rail.device));
+    let groups = groups(lane.class);
+    match by_groups(groups, &step.xfer.delta, moved, sends, named) {
+        Some(Counted::Crowded(devices)) => return Agreement::Silent(crowd(&devices, moved)),
+        Some(Counted::Carried(devices)) => {
+            let over_ip = by_groups(&["net/"], &step.xfer.delta, moved, sends, |_| true);
+            if let (Class::Rdma, Some(Counted::Carried(cards))) = (lane.class, over_ip) {
+                let both = [devices, cards].concat();
+                return Agreement::Silent(format!(
+                    "both a port and a network card moved by the payload of {moved} bytes: {}",
+                    shown(&both)
+                ));
             }
+            let shown = shown(&devices);
+            return Agreement::Agree(format!("{shown} for a payload of {moved} bytes"));
+        }
+        _ => {}
+    }
+    let readable = |rail: &Rail| {
+        let mut counted = initiator.counted.iter();
+        counted.any(|r| is_of(short(r), &rail.device))
+    };
+    let all_readable = !local && lane.rails.iter().all(readable);
+    match mine {
+        Counted::Carried(devices) => Agreement::Disagree(format!(
+            "counters show {} for a payload of {moved} bytes",
+            shown(devices)
+        )),
+        // Another's traffic, which says nothing of a lane whose own counters cannot be read.
+        Counted::Crowded(devices) if !all_readable => Agreement::Silent(crowd(devices, moved)),
+        Counted::Nobody if lane.class == Class::MultiNodeNvlink && counts_nvlink(initiator) => {
+            Agreement::OneSided(format!(
+                "the NVLink counters of the GPU did not move by the payload of {moved} bytes"
+            ))
+        }
+        Counted::Nobody if lane.class == Class::Nvlink && counts_nvlink(initiator) => {
+            Agreement::Silent(format!(
+                "no counter moved by the payload of {moved} bytes, that of NVLink neither, so that it went over PCIe or \
+                 stayed on one GPU"
+            ))
         }
         Counted::Nobody if local => Agreement::Agree(format!(
             "no network counter moved by the payload of {moved} bytes"
         )),
-        Counted::Nobody => {
-            let seen = lane
-                .devices()
-                .any(|l| readable.iter().any(|r| base(short(r)) == l));
-            if seen {
-                let rails: Vec<&str> = lane.devices().collect();
-                Agreement::Disagree(format!(
-                    "counters of {} did not move by {moved} bytes",
-                    rails.join(", ")
-                ))
-            } else {
-                Agreement::Silent("counters of the device cannot be read here".to_owned())
-            }
+        _ if lane.rails.iter().any(readable) => {
+            let rails: BTreeSet<&str> = lane.rails.iter().map(|r| r.device.as_str()).collect();
+            let rails: Vec<&str> = rails.into_iter().collect();
+            Agreement::Disagree(format!(
+                "counters of {} did not move by {moved} bytes",
+                rails.join(", ")
+            ))
         }
+        _ => Agreement::Silent("counters of the device cannot be read here".to_owned()),
     }
 }
 
-/// Could these devices have carried that lane?
-fn plausible(lane: &Lane, devices: &[Carrier]) -> bool {
-    let any = |group: &str| devices.iter().any(|c| c.device.starts_with(group));
-    match lane.class {
-        Class::Tcp => any("net/"),
-        Class::Rdma | Class::SoftRoce | Class::SoftIwarp | Class::SoftRdma => {
-            any("ib/") || any("hw/")
-        }
-        Class::Nvlink | Class::MultiNodeNvlink => any("nvlink/"),
-        Class::SharedMemory => false,
-    }
+fn counts_nvlink(ready: &Ready) -> bool {
+    ready.counted.iter().any(|c| c.starts_with("nvlink/"))
+}
+
+/// A counter of `mlx5_0:1` is one of the rail `mlx5_0:1`, and of a rail that names no port.
+fn is_of(counter: &str, rail: &str) -> bool {
+    counter == rail || (!rail.contains(':') && base(counter) == rail)
 }
 
 fn short(device: &str) -> &str {
@@ -290,13 +369,19 @@ fn short(device: &str) -> &str {
 }
 
 fn shown(devices: &[Carrier]) -> String {
-    let each: Vec<String> = devices
+    /// A node has up to 16 NICs for GPUs; more is not told.
+    const MOST: usize = 16;
+    let mut each: Vec<String> = devices
         .iter()
+        .take(MOST)
         .map(|c| {
             let unit = if c.packets { "packets" } else { "bytes" };
             format!("{} {unit} on {}", c.amount, c.name())
         })
         .collect();
+    if devices.len() > MOST {
+        each.push(format!("and {} more devices", devices.len() - MOST));
+    }
     each.join(", ")
 }
 
@@ -316,6 +401,23 @@ pub fn from_counters(step: &StepRecord, initiator: &Ready) -> Result<Lane, Unkno
         Counted::Unreadable => return Err(Unknown::new("no byte counters can be read", None)),
     };
     let verbs = |device: &str| soft(device, &initiator.ports).unwrap_or(Class::Rdma);
+    // IP over InfiniBand and verbs in software move both; a network card that moved by the payload may be what carried it.
+    let over_ip = by_groups(&["net/"], &step.xfer.delta, step.xfer.moved, sends, |_| {
+        true
+    });
+    if let Some(Counted::Carried(cards)) = over_ip
+        && cards != devices
+        && !devices
+            .iter()
+            .any(|c| soft(c.name(), &initiator.ports).is_some())
+    {
+        let both = [devices, cards].concat();
+        let why = format!(
+            "counters of more than one kind of device moved by the payload: {}",
+            shown(&both)
+        );
+        return Err(Unknown::new(why, None));
+    }
     let first = devices
         .first()
         .map(|c| c.device.as_str())
@@ -326,6 +428,10 @@ pub fn from_counters(step: &StepRecord, initiator: &Ready) -> Result<Lane, Unkno
         Some((_, device)) => (verbs(device), RDMA_BY_COUNTERS),
         None => return Err(Unknown::new("no counter moved by the payload", None)),
     };
+    if devices.len() > MOST_RAILS {
+        let why = format!("{} devices moved by the payload", devices.len());
+        return Err(Unknown::new(why, None));
+    }
     let rail = |c: &Carrier| Rail {
         transport: transport.to_owned(),
         device: c.name().to_owned(),

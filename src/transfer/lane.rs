@@ -174,7 +174,13 @@ fn same_devices(one: &Lane, other: &Lane) -> bool {
 }
 
 fn lane(row: &Row, ports: &[PortFacts]) -> Result<Lane, Unknown> {
-    let unknown = |why: &str| Unknown::new(why, Some(format!("{} {}", row.how, row.raw)));
+    let raw = format!("{} {}", row.how, row.raw);
+    let unknown = |why: &str| Unknown::new(why, Some(raw.trim().to_owned()));
+    if let Some(why) = &row.unread {
+        return Err(unknown(&format!(
+            "a row of UCX's table cannot be read: {why}"
+        )));
+    }
     let mut classes = Vec::new();
     for rail in &row.rails {
         if is_verbs(&rail.transport) && !shows(ports, &rail.device) {

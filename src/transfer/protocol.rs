@@ -9,12 +9,12 @@ mod text;
 
 pub use command::{Command, Start};
 pub use event::{
-    Bye, Cgroup, Connected, CounterSet, Counters, Cpu, Event, Fatal, Latency, MemoryFacts,
+    Bye, Cgroup, Checked, Connected, CounterSet, Counters, Cpu, Event, Fatal, Latency, MemoryFacts,
     PortFacts, Ready, Region, Verify, Xfer,
 };
 pub use text::Words;
 
-use crate::sanitise;
+use crate::{catalogue, sanitise};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -27,6 +27,9 @@ pub const MAX_LINE: usize = 256 << 10;
 
 /// Most bytes that are accepted on the protocol stream of one agent.
 pub const MAX_BYTES: usize = 8 << 20;
+
+/// Bytes of one block of the pattern.
+pub const BLOCK: u64 = 1 << 20;
 
 /// Most lines beside the protocol that are put up with: a `sitecustomize` may print before the agent runs.
 pub const MAX_JUNK: usize = 64;
@@ -141,7 +144,7 @@ pub fn parse(line: &[u8]) -> Result<Line, ProtocolError> {
     let text = String::from_utf8_lossy(line);
     let text = text.trim();
     if !text.starts_with('{') {
-        return Ok(Line::Junk(text.into()));
+        return Ok(Line::Junk(Words::said(text)));
     }
     let envelope: Envelope = body(text)?;
     Ok(Line::Event(match envelope.ev.as_str() {
@@ -176,6 +179,16 @@ fn checked_ready(mut ready: Ready) -> Result<Ready, ProtocolError> {
             "agent metadata is not base64".to_owned(),
         ));
     }
+    for said in ready
+        .passed_over
+        .iter_mut()
+        .chain(&mut ready.host_memory_because)
+    {
+        *said = Words::said(said);
+    }
+    ready.env.retain(|name, value| {
+        catalogue::find(name).is_some() && !catalogue::withheld_of(name, value)
+    });
     ready.libs.truncate(64);
     ready.plugins.truncate(64);
     ready.ports.truncate(128);
@@ -183,15 +196,31 @@ fn checked_ready(mut ready: Ready) -> Result<Ready, ProtocolError> {
     Ok(ready)
 }
 
+/// Part by which a rate may differ from what latencies say that are rounded to a nanosecond, or one clock from another.
+const CLOCKS: f64 = 0.1;
+/// Time that passes here beside what an agent measures, in seconds.
+const SLACK: f64 = 0.05;
+
+/// One step, as it was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names are those of the command")]
+pub struct Asked {
+    pub kind: Kind,
+    pub bytes: u64,
+    pub descs: u64,
+    pub iters: u64,
+    pub seed: u32,
+}
+
 impl Xfer {
-    /// Compares the answer with the question.
-    pub fn answers(
-        &self,
-        kind: Kind,
-        bytes: u64,
-        descs: u64,
-        iters: u64,
-    ) -> Result<(), ProtocolError> {
+    /// Compares the answer with the question, and with the seconds that passed here until it came.
+    ///
+    /// # Errors
+    /// When it is the answer to another question, or contradicts itself or our clock.
+    pub fn answers(&self, asked: &Asked, elapsed_s: f64) -> Result<(), ProtocolError> {
+        let &Asked {
+            kind, bytes, descs, ..
+        } = asked;
         let contradiction = |what: String| Err(ProtocolError::Contradiction(what));
         if (self.kind, self.bytes, self.descs) != (kind, bytes, descs) {
             return contradiction(format!(
@@ -199,10 +228,13 @@ impl Xfer {
                 self.descs, self.bytes, self.kind
             ));
         }
-        if self.iters == 0 || self.iters > iters {
+        if self.seed != Some(asked.seed) {
+            return contradiction("other data than was asked for".to_owned());
+        }
+        if self.iters == 0 || self.iters > asked.iters {
             return contradiction(format!(
-                "{} operations where at most {iters} were asked for",
-                self.iters
+                "{} operations where at most {} were asked for",
+                self.iters, asked.iters
             ));
         }
         if self.moved != bytes * descs * (self.iters + 1) {
@@ -228,25 +260,94 @@ impl Xfer {
         {
             return contradiction("latencies that do not rise, or a negative rate".to_owned());
         }
+        self.keeps_time(bytes * descs, elapsed_s)?;
         match (&self.verify, kind) {
             (None, Kind::Read) => contradiction("a READ without a comparison".to_owned()),
             (Some(verify), _) => verify.answers(bytes * descs),
             (None, Kind::Write) => Ok(()),
         }
     }
+
+    /// A rate is what was moved by the time that it took: between the shortest and the longest latency, and no longer than
+    /// it took here. Agents round latencies to a nanosecond.
+    fn keeps_time(&self, total: u64, elapsed_s: f64) -> Result<(), ProtocolError> {
+        let rate = |us: f64| total as f64 * 8.0 / (us * 1e3);
+        let (slowest, fastest) = (self.lat_us.max + 1e-3, self.lat_us.min - 1e-3);
+        let too_slow = self.gbps < rate(slowest) / (1.0 + CLOCKS);
+        let too_fast = fastest > 0.0 && self.gbps > rate(fastest) * (1.0 + CLOCKS);
+        if too_slow || too_fast {
+            return Err(ProtocolError::Contradiction(format!(
+                "{} Gb/s, where {total} bytes took {} to {} us",
+                self.gbps, self.lat_us.min, self.lat_us.max
+            )));
+        }
+        let own_s = (self.first_us + self.lat_us.min * self.iters as f64) / 1e6;
+        if own_s > elapsed_s * (1.0 + CLOCKS) + SLACK {
+            return Err(ProtocolError::Contradiction(format!(
+                "operations of {own_s:.1} s together, where {elapsed_s:.1} s passed here"
+            )));
+        }
+        Ok(())
+    }
+}
+
+impl Checked {
+    /// Compares the answer with the question.
+    ///
+    /// # Errors
+    /// When it is the answer to another question, or contradicts itself.
+    pub fn answers(&self, seed: u32, bytes: u64) -> Result<(), ProtocolError> {
+        if (self.seed, self.bytes) != (seed, bytes) {
+            return Err(ProtocolError::Contradiction(
+                "a comparison with other data than was asked for".to_owned(),
+            ));
+        }
+        self.verify.answers(bytes)
+    }
+}
+
+impl Region {
+    /// Compares the answer with the question.
+    ///
+    /// # Errors
+    /// When it is the answer to another question.
+    pub fn answers(&self, seed: Option<u32>, bytes: u64) -> Result<(), ProtocolError> {
+        if (self.seed, self.bytes) == (seed, bytes) {
+            return Ok(());
+        }
+        Err(ProtocolError::Contradiction(format!(
+            "{} bytes prepared where {bytes} were asked for, or other data",
+            self.bytes
+        )))
+    }
 }
 
 impl Verify {
-    /// Compares the answer with the question.
+    /// Compares the answer with the question. What is right has no wrong byte, and what is wrong has one.
+    ///
+    /// # Errors
+    /// When it is the answer to another question, or contradicts itself.
     pub fn answers(&self, bytes: u64) -> Result<(), ProtocolError> {
-        if self.compared == bytes && (self.ok || self.bad_at.is_some_and(|at| at < bytes)) {
+        let blocks = self.bad_blocks.unwrap_or(u64::from(!self.ok));
+        let sound = match (self.ok, self.bad_at) {
+            (true, None) => blocks == 0 && self.zeros != Some(true) && self.earlier != Some(true),
+            (false, Some(at)) => at < bytes && blocks > 0 && blocks <= bytes.div_ceil(BLOCK),
+            _ => false,
+        };
+        if self.compared == bytes && sound {
             return Ok(());
         }
-        let what = format!(
-            "{} of {bytes} bytes compared, first difference at {:?}",
-            self.compared, self.bad_at
-        );
-        Err(ProtocolError::Contradiction(what))
+        let found = match (self.ok, self.bad_at) {
+            (true, _) if blocks > 0 => format!("all right, with {blocks} wrong blocks"),
+            (true, Some(at)) => format!("all right, with a wrong byte at {at}"),
+            (true, None) => "all right".to_owned(),
+            (false, Some(at)) => format!("wrong from byte {at} on, in {blocks} blocks"),
+            (false, None) => "wrong, without a wrong byte".to_owned(),
+        };
+        Err(ProtocolError::Contradiction(format!(
+            "{} of {bytes} bytes compared: {found}",
+            self.compared
+        )))
     }
 }
 
@@ -321,30 +422,78 @@ mod tests {
 
     #[test]
     fn an_answer_is_held_against_its_question() {
-        let line = r#"{"ev":"xfer","kind":"WRITE","bytes":8,"descs":2,"iters":3,"first_us":1,"moved":64,"gbps":1,
+        let line = r#"{"ev":"xfer","kind":"WRITE","seed":7,"bytes":8,"descs":2,"iters":3,"first_us":1,"moved":64,"gbps":0.05,
             "lat_us":{"min":1,"p50":2,"p90":3,"p99":4,"max":5}}"#;
         let Event::Xfer(xfer) = event(line) else {
             panic!("not xfer")
         };
-        assert_eq!(xfer.answers(Kind::Write, 8, 2, 3), Ok(()));
-        assert!(xfer.answers(Kind::Read, 8, 2, 3).is_err());
-        assert!(xfer.answers(Kind::Write, 8, 2, 2).is_err());
-        let lie = Xfer {
-            moved: 1 << 40,
-            ..(*xfer).clone()
+        let asked = Asked {
+            kind: Kind::Write,
+            bytes: 8,
+            descs: 2,
+            iters: 3,
+            seed: 7,
         };
-        assert!(lie.answers(Kind::Write, 8, 2, 3).is_err());
-        assert!(
-            Verify {
-                ok: true,
-                compared: 1,
-                bad_at: None,
-                zeros: None,
-                bad_blocks: None
-            }
-            .answers(16)
-            .is_err()
-        );
+        assert_eq!(xfer.answers(&asked, 1.0), Ok(()));
+        for other in [
+            Asked {
+                kind: Kind::Read,
+                ..asked
+            },
+            Asked { iters: 2, ..asked },
+            Asked { seed: 8, ..asked },
+        ] {
+            assert!(xfer.answers(&other, 1.0).is_err(), "{other:?}");
+        }
+        let lie = |change: fn(&mut Xfer)| {
+            let mut lie = (*xfer).clone();
+            change(&mut lie);
+            lie.answers(&asked, 1.0)
+        };
+        assert!(lie(|x| x.moved = 1 << 40).is_err());
+        // 128 bits in 1 to 5 us are 0.128 to 0.0256 Gb/s.
+        assert_eq!(lie(|x| x.gbps = 0.128), Ok(()));
+        assert_eq!(lie(|x| x.gbps = 0.0256), Ok(()));
+        assert!(lie(|x| x.gbps = 0.2).is_err(), "faster than its fastest");
+        assert!(lie(|x| x.gbps = 0.01).is_err(), "slower than its slowest");
+        assert!(lie(|x| x.gbps = 0.0).is_err(), "no rate");
+        assert!(lie(|x| x.first_us = 5e6).is_err(), "longer than here");
+    }
+
+    #[test]
+    fn a_comparison_does_not_contradict_itself() {
+        let good = |line: &str| {
+            let Event::Checked(checked) = event(line) else {
+                panic!("not checked")
+            };
+            checked.answers(7, 16).is_ok()
+        };
+        assert!(good(
+            r#"{"ev":"checked","seed":7,"bytes":16,"ok":true,"compared":16}"#
+        ));
+        assert!(good(
+            r#"{"ev":"checked","seed":7,"bytes":16,"ok":false,"compared":16,"bad_at":5,"bad_blocks":1,"zeros":true}"#
+        ));
+        for said in [
+            r#""seed":8,"bytes":16,"ok":true,"compared":16"#,
+            r#""seed":7,"bytes":8,"ok":true,"compared":16"#,
+            r#""seed":7,"bytes":16,"ok":true,"compared":1"#,
+            r#""seed":7,"bytes":16,"ok":true,"compared":16,"bad_at":5"#,
+            r#""seed":7,"bytes":16,"ok":true,"compared":16,"bad_blocks":3"#,
+            r#""seed":7,"bytes":16,"ok":true,"compared":16,"zeros":true"#,
+            r#""seed":7,"bytes":16,"ok":false,"compared":16"#,
+            r#""seed":7,"bytes":16,"ok":false,"compared":16,"bad_at":16"#,
+            r#""seed":7,"bytes":16,"ok":false,"compared":16,"bad_at":1,"bad_blocks":0"#,
+            r#""seed":7,"bytes":16,"ok":false,"compared":16,"bad_at":1,"bad_blocks":3"#,
+        ] {
+            assert!(!good(&format!(r#"{{"ev":"checked",{said}}}"#)), "{said}");
+        }
+        let region = Region {
+            seed: None,
+            bytes: 8,
+        };
+        assert_eq!(region.answers(None, 8), Ok(()));
+        assert!(region.answers(Some(7), 8).is_err() && region.answers(None, 9).is_err());
     }
 
     proptest! {

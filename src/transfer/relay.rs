@@ -6,7 +6,7 @@
 use super::bootstrap;
 use super::complaints;
 use super::protocol::{
-    Command, Counters, Event, Kind, PROTO, ProtocolError, Ready, Role, Start, Verify, Words,
+    Asked, Command, Counters, Event, Kind, PROTO, ProtocolError, Ready, Role, Start, Verify, Words,
 };
 use super::record::{Attempt, EndRecord, FORMAT, Failure, Stage, StepRecord, TransferRecord, What};
 use super::settings::{End, Settings, Step};
@@ -199,8 +199,15 @@ impl Run<'_> {
             Kind::Write => (Command::Clear { bytes: total }, "cleared"),
             Kind::Read => (Command::Fill { seed, bytes: total }, "filled"),
         };
-        self.ask(Role::Target, &prepare, prepared, limits.operation)
+        let answer = self
+            .ask(Role::Target, &prepare, prepared, limits.operation)
             .await?;
+        if let Event::Filled(region) | Event::Cleared(region) = answer {
+            let filled = (kind == Kind::Read).then_some(seed);
+            region
+                .answers(filled, total)
+                .map_err(|e| self.nonsense(Role::Target, &e))?;
+        }
         let before = self.counters().await?;
 
         self.stage = Stage::Xfer { kind, bytes, descs };
@@ -214,15 +221,23 @@ impl Run<'_> {
             budget_s: limits.step.as_secs_f64(),
             step_bytes: limits.step_bytes,
         };
-        // The first operation, the budget, one operation begun within it, and time to fill and to compare.
-        let deadline = limits.operation * 2 + limits.step + limits.operation;
+        // The first operation, the budget, one operation begun within it, the last one, and time to fill and to compare.
+        let deadline = limits.operation * 3 + limits.step + limits.operation;
+        let began = Instant::now();
         let Event::Xfer(xfer) = self
             .ask(Role::Initiator, &command, "xfer", deadline)
             .await?
         else {
             return Ok(true);
         };
-        xfer.answers(kind, bytes, descs, iters)
+        let asked = Asked {
+            kind,
+            bytes,
+            descs,
+            iters,
+            seed,
+        };
+        xfer.answers(&asked, began.elapsed().as_secs_f64())
             .map_err(|e| self.nonsense(Role::Initiator, &e))?;
 
         let after = self.counters().await?;
@@ -268,16 +283,16 @@ impl Run<'_> {
                 self.settings.limits.operation,
             )
             .await?;
-        let Event::Checked(verify) = answer else {
+        let Event::Checked(checked) = answer else {
             return Err(self.nonsense(
                 Role::Target,
                 &ProtocolError::Malformed("no comparison".to_owned()),
             ));
         };
-        verify
-            .answers(bytes)
+        checked
+            .answers(seed, bytes)
             .map_err(|e| self.nonsense(Role::Target, &e))?;
-        Ok(verify)
+        Ok(checked.verify)
     }
 
     fn nonsense(&self, side: Role, e: &ProtocolError) -> Failure {

@@ -252,6 +252,8 @@ impl Log {
 /// Bounds of what a record keeps of a log.
 const LANE_BYTES: usize = 128 << 10;
 const LINE_CHARS: usize = 400;
+/// A row of a table is read, so that it is kept whole: thirty rails fit in.
+const ROW_CHARS: usize = 2000;
 const TAIL_LINES: usize = 30;
 
 /// A line belongs in a record: the lane is read from it, or it complains.
@@ -289,23 +291,11 @@ fn safe(line: &str) -> String {
         Some((before, _)) => format!("{before}env variables: (withheld)"),
         None => line.to_owned(),
     };
-    sanitise::line(&without_user_info(&line), LINE_CHARS)
-}
-
-fn without_user_info(line: &str) -> String {
-    let (mut out, mut rest) = (String::with_capacity(line.len()), line);
-    while let Some(at) = rest.find("://") {
-        let (before, after) = rest.split_at(at + 3);
-        out.push_str(before);
-        let end = after
-            .find(|c: char| c == '/' || c.is_whitespace())
-            .unwrap_or(after.len());
-        rest = match after[..end].rfind('@') {
-            Some(user_info) => &after[user_info + 1..],
-            None => after,
-        };
-    }
-    out + rest
+    let most = match ucx_text::is_table(&line) {
+        true => ROW_CHARS,
+        false => LINE_CHARS,
+    };
+    sanitise::line(&sanitise::withhold_secrets(&line), most)
 }
 
 #[cfg(test)]
@@ -331,14 +321,32 @@ mod tests {
         assert!(log.head.len() + log.tail.len() <= LOG_HEAD + LOG_TAIL);
     }
 
+    /// UCX lists as many rails as a node has.
+    #[test]
+    fn a_row_of_a_table_is_kept_whole() {
+        let rails: Vec<String> = (0..20)
+            .map(|n| format!("5% on rc_mlx5/mlx5_{n}:1"))
+            .collect();
+        let row = format!(
+            "[1.0] [h:1:0]   | 0..inf | zero-copy | {} |",
+            rails.join(" and ")
+        );
+        let text = log_text(&format!("{row}\n{}\n", "ERROR x".repeat(200)), 0);
+        assert_eq!(text.lane.lines().next(), Some(&*row));
+        assert!(text.tail[0].len() < 500);
+    }
+
     #[test]
     fn secrets_in_a_log_do_not_survive() {
         let text = log_text(
-            "parser.c:1 UCX  INFO  UCX_* env variables: UCX_FOO=canary-1\nx UCX  ERROR http://me:canary-2@h/ a://b@c\n",
+            "parser.c:1 UCX  INFO  UCX_* env variables: UCX_FOO=canary-1\nx UCX  ERROR http://me:canary-2@h/ a://b:canary-3@c HF_TOKEN=canary-4 Bearer canary-5\n",
             0,
         );
         let all = format!("{text:?}");
         assert!(!all.contains("canary"), "{all}");
-        assert!(all.contains("http://h/ a://c"), "{all}");
+        assert!(
+            all.contains("http://***@h/ a://***@c HF_TOKEN=*** Bearer ***"),
+            "{all}"
+        );
     }
 }

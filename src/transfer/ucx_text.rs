@@ -41,8 +41,10 @@ pub struct Row {
     pub how: String,
     /// What carries it.
     pub rails: Vec<Rail>,
-    /// The cell as printed.
+    /// The cell as printed; all of the row where that is what was not understood.
     pub raw: String,
+    /// Why the row is not understood, so that it says nothing: what could not be read may be what carried the bytes.
+    pub unread: Option<String>,
 }
 
 /// One transport on one device.
@@ -184,8 +186,9 @@ impl Table {
             .map(str::trim)
             .collect();
         let mut title = false;
-        if let Some((place, _)) = cells.iter().find_map(|c| configuration(c)) {
-            (self.place, self.operation) = (Some(place), None);
+        if cells.iter().any(|c| c.contains(" cfg#")) {
+            let place = cells.iter().find_map(|c| configuration(c));
+            (self.place, self.operation) = (place.map(|(place, _)| place), None);
             title = true;
         }
         if let Some(text) = cells.iter().find(|c| c.contains(" by ucp_")) {
@@ -198,20 +201,43 @@ impl Table {
         else {
             return None;
         };
-        let &[range, how, raw] = cells.as_slice() else {
+        if title || cells.first() == Some(&"Range") || cells.iter().all(|c| c.is_empty()) {
             return None;
+        }
+        let whole = message.ends_with('|');
+        let (bounds, how, raw, read) = match cells.as_slice() {
+            &[range, how, raw] if whole => match bounds(range) {
+                Some(bounds) => (bounds, how, raw, rails(raw)),
+                None => (
+                    (0, None),
+                    how,
+                    message,
+                    Err("its range is not understood".to_owned()),
+                ),
+            },
+            _ if !whole => ((0, None), "", message, Err("it is cut".to_owned())),
+            _ => (
+                (0, None),
+                "",
+                message,
+                Err("it has other columns".to_owned()),
+            ),
         };
-        let (from, to) = bounds(range).filter(|_| !title)?;
+        let (rails, unread) = match read {
+            Ok(rails) => (rails, None),
+            Err(why) => (Vec::new(), Some(why)),
+        };
         Some(Row {
             inter_node,
             kind: *kind,
             variant: variant.clone(),
             memory: memory.clone(),
-            from,
-            to,
+            from: bounds.0,
+            to: bounds.1,
             how: how.to_owned(),
-            rails: rails(raw),
+            rails,
             raw: raw.to_owned(),
+            unread,
         })
     }
 }
@@ -256,21 +282,47 @@ fn size(text: &str) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
-/// `cma/memory`, `52% on tcp/lo and 48% on tcp/eth0`, `rc_mlx5/mlx5_0:1 50% on path0 and 50% on path1`.
-fn rails(cell: &str) -> Vec<Rail> {
+/// Shares are whole percents, and each is rounded.
+const SHARES: std::ops::RangeInclusive<u32> = 97..=103;
+
+/// `cma/memory`, `30% on tcp/a, 40% on tcp/b and 30% on tcp/c`, `rc_mlx5/mlx5_0:1 50% on path0 and 50% on path1`: see
+/// `ucp_proto_multi_query_config` (src/ucp/proto/proto_multi.c), UCX 1.16 to 1.23.
+///
+/// # Errors
+/// Says what of the cell is not understood.
+fn rails(cell: &str) -> Result<Vec<Rail>, String> {
     let (mut out, mut percent): (Vec<Rail>, Option<u8>) = (Vec::new(), None);
-    for token in cell.split([' ', ',']) {
-        if let Some(share) = token.strip_suffix('%').and_then(|n| n.parse().ok()) {
+    let (mut sum, mut shares) = (0, 0);
+    for token in cell.split_whitespace() {
+        let token = token.trim_end_matches(',');
+        if let Some(share) = token.strip_suffix('%').and_then(|n| n.parse::<u8>().ok()) {
             percent = Some(share);
+            sum += u32::from(share);
+            shares += 1;
         } else if let Some(mut rail) = rail(token) {
             rail.percent = percent.take();
             out.push(rail);
+        } else if !is_filler(token) {
+            return Err(format!("`{token}` is not understood"));
         }
     }
+    if shares > 0 && !SHARES.contains(&sum) {
+        return Err(format!("its shares add up to {sum}%"));
+    }
     // Paths of one device are one rail; the shares of its paths add up to all of it.
-    out
+    if shares > 0 && out.len() > 1 && out.iter().any(|rail| rail.percent.is_none()) {
+        return Err("it gives shares to some of its devices".to_owned());
+    }
+    Ok(out)
 }
 
+fn is_filler(token: &str) -> bool {
+    let path = token.strip_prefix("path");
+    matches!(token, "on" | "and" | "")
+        || path.is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// The kernel lets a network device have any name without blanks, slashes and colons (`dev_valid_name`, net/core/dev.c).
 fn rail(token: &str) -> Option<Rail> {
     let (transport, device) = token.split_once('/')?;
     let device = device
@@ -279,7 +331,7 @@ fn rail(token: &str) -> Option<Rail> {
     let first = transport.chars().next()?;
     let named = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     let good = first.is_ascii_lowercase() && transport.chars().all(named);
-    let shown = |c: char| c.is_ascii_alphanumeric() || "_.-:@".contains(c);
+    let shown = |c: char| c.is_ascii_graphic() && !"\\%,".contains(c);
     (good && !device.is_empty() && device.chars().all(shown)).then(|| Rail {
         transport: transport.to_owned(),
         device: device.to_owned(),

@@ -12,8 +12,10 @@ pub(super) fn of_failure(failure: &Failure, record: &TransferRecord) -> String {
     let in_its_place = match failure.what {
         What::NoPython => on("No Python interpreter"),
         What::BadPython => {
-            let last = record.end(side).tried.last();
-            let python = last.map_or("python3", |attempt| &attempt.python);
+            // Others may not even be there.
+            let mut tried = record.end(side).tried.iter();
+            let failed = tried.rfind(|attempt| attempt.gave_up.as_ref() == Some(&failure.detail));
+            let python = failed.map_or("python3", |attempt| &attempt.python);
             on(&format!("{python} does not run the probe"))
         }
         What::NoNixl => on("NIXL cannot be imported"),

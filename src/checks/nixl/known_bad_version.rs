@@ -2,7 +2,7 @@ use crate::check;
 use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
 use crate::facts::container::Facts;
-use crate::facts::container::software::Version;
+use crate::facts::container::software::{Version, numbers};
 use crate::observed::Skip;
 use crate::report::{Evidence, SkipReason};
 
@@ -17,7 +17,9 @@ check! {
     ///
     /// ## Sources
     /// NVIDIA/TensorRT-LLM#6024 (Blackwell needs UCX 1.19); vllm-project/vllm#35799 (NIXL 0.10.0 on B200); UCX v1.18.0
-    /// `ib_md.c` (peer memory modules are looked for from 1.18 on).
+    /// `ib_md.c` (peer memory modules are looked for from 1.18 on); ai-dynamo/nixl#1668 and vllm-project/vllm#55000 (UCX 1.20.0
+    /// runs away in a second agent); ai-dynamo/nixl#386 (a UCX of the system before the one of NIXL); nixl 0.6.1 and nixl-cu12
+    /// 0.8.0 as run without libcuda.so.1; UCX v1.15 and v1.16 as run (protocol tables).
     "NIXL002" "known-bad-version" on Container {
         subsystem: Nixl, kv_path: Supporting, worst: Warn, causes: &[], since: "0.1.0",
     }
@@ -59,6 +61,39 @@ impl Of {
 const TABLE: &[Row] = &[
     Row {
         of: Of::Ucx,
+        versions: |version| version == (1, 20),
+        with: is_first_of_1_20,
+        effect: "may hang and run away in memory when a second NIXL agent is made on a host",
+        fix: "use NIXL 1.0 or later, which brings UCX 1.21",
+        source: "ai-dynamo/nixl#1668, vllm-project/vllm#55000",
+    },
+    Row {
+        of: Of::Ucx,
+        versions: |_| true,
+        with: is_older_than_that_of_nixl,
+        effect: "stands in front of the newer one that NIXL brings, whose plugin does not load with it (API version is \
+                 incompatible)",
+        fix: "remove the UCX of the system from LD_LIBRARY_PATH and LD_PRELOAD",
+        source: "ai-dynamo/nixl#386",
+    },
+    Row {
+        of: Of::Nixl,
+        versions: |version| ((0, 6)..=(0, 8)).contains(&version),
+        with: has_no_gpu,
+        effect: "loses its UCX backend without an error where libcuda.so.1 is not, and the container has no GPU",
+        fix: "use NIXL 1.0 or later, or give the container a GPU",
+        source: "nixl 0.6.1 and nixl-cu12 0.8.0, run without libcuda.so.1",
+    },
+    Row {
+        of: Of::Ucx,
+        versions: |version| version < (1, 16),
+        with: |facts| facts.software.nixl().is_some(),
+        effect: "prints no protocol table, so that no transfer can say which lane it took",
+        fix: "use UCX 1.16 or later",
+        source: "UCX v1.15 and v1.16 src/ucp/proto/proto_debug.c",
+    },
+    Row {
+        of: Of::Ucx,
         versions: |version| version < (1, 19),
         with: has_blackwell,
         effect: "does not use NVLink of Blackwell GPUs",
@@ -90,6 +125,26 @@ const TABLE: &[Row] = &[
         source: "NVIDIA/nccl#1939",
     },
 ];
+
+/// UCX 1.20.0 under NIXL; a wheel tells two numbers of its UCX, and those with 1.20 hold 1.20.0.
+fn is_first_of_1_20(facts: &Facts) -> bool {
+    let ucx = facts.software.ucx_version();
+    let first = ucx.is_some_and(|ucx| {
+        let rest = ucx.text.strip_prefix("1.20").unwrap_or_default();
+        rest.is_empty() || rest == ".0" || rest.starts_with(".0-") || rest.starts_with(".0+")
+    });
+    first && facts.software.nixl().is_some()
+}
+
+fn is_older_than_that_of_nixl(facts: &Facts) -> bool {
+    let bundled = facts.software.ucx_passed_over().and_then(numbers);
+    let in_use = facts.software.ucx_version().and_then(|ucx| ucx.numbers());
+    bundled.zip(in_use).is_some_and(|(own, have)| have < own)
+}
+
+fn has_no_gpu(facts: &Facts) -> bool {
+    facts.gpu.list.known().is_some_and(|list| list.is_empty())
+}
 
 fn has_blackwell(facts: &Facts) -> bool {
     let list = facts.gpu.list.known();
@@ -171,7 +226,7 @@ fn shown(version: &Version) -> Evidence {
 mod tests {
     use super::*;
     use crate::ask;
-    use crate::checks::testing::{NOTHING, verdict};
+    use crate::checks::testing::{NOTHING, container, outcome, verdict};
     use crate::report::Status;
 
     fn with(nixl: &str, gpu: &str) -> Result<Status, Skip> {
@@ -192,7 +247,9 @@ mod tests {
     fn pairs_of_the_table_are_named() {
         assert_eq!(with("1.3.0", "NVIDIA B200"), Ok(Status::Ok));
         assert_eq!(with("0.10.0", "NVIDIA B200"), Ok(Status::Warn));
-        assert_eq!(with("0.10.0", "NVIDIA H100 80GB HBM3"), Ok(Status::Ok));
+        // Without Blackwell it still brings UCX 1.20.0.
+        assert_eq!(with("0.10.0", "NVIDIA H100 80GB HBM3"), Ok(Status::Warn));
+        assert_eq!(with("0.7.1", "NVIDIA H100 80GB HBM3"), Ok(Status::Ok));
         let old = [
             (&ask::UCX_LIBRARIES, "/usr/lib64/libucp.so.0"),
             (
@@ -222,6 +279,76 @@ mod tests {
             ),
         ];
         assert_eq!(verdict(run, "decode", &nccl), Ok(Status::Warn));
+    }
+
+    #[test]
+    fn versions_that_transfers_fail_with_are_named() {
+        type Answers<'a> = &'a [(&'static ask::Ask, &'a str)];
+        let said = |answers: Answers<'_>| {
+            let drafts = outcome(run, &container("decode", answers));
+            drafts.map_or_else(
+                |skip| skip.detail.to_string(),
+                |drafts| drafts.into_iter().map(|d| d.detail).collect(),
+            )
+        };
+        const NIXL: &str = "/v/s/nixl_cu12-1.3.0.dist-info";
+        let system = (&ask::UCX_LIBRARIES, "/usr/lib64/libucp.so.0");
+        let tool = |version: &str| {
+            format!("# Library version: {version}\n# Library path: /usr/lib64/libucs.so.0")
+        };
+        let h100 = (&ask::NVIDIA_SMI_QUERY, "index, name\n0, NVIDIA H100\n");
+        let by_tool = |version: &str| {
+            let version = tool(version);
+            said(&[
+                (&ask::PYTHON_PACKAGES, NIXL),
+                system,
+                (&ask::UCX_INFO_VERSION, &version),
+                h100,
+            ])
+        };
+        assert!(by_tool("1.20.0").contains("ai-dynamo/nixl#1668"));
+        assert!(!by_tool("1.20.1").contains("1668"));
+        assert!(by_tool("1.15.0").contains("prints no protocol table"));
+        assert!(!by_tool("1.16.0").contains("protocol table"));
+        // The UCX of the system before the one of the wheel.
+        let shadowed = |version: &str| {
+            let version = tool(version);
+            said(&[
+                (&ask::PYTHON_PACKAGES, NIXL),
+                (
+                    &ask::UCX_LIBRARIES,
+                    "/usr/lib64/libucp.so.0\n/v/s/nixl_cu12.libs/libucp-1a.so.0",
+                ),
+                (&ask::WORKER_LIBRARIES, "/usr/lib64/libucp.so.0.0.0"),
+                (&ask::UCX_INFO_VERSION, &version),
+                h100,
+            ])
+        };
+        assert!(
+            shadowed("1.18.0").contains("nixl#386"),
+            "{}",
+            shadowed("1.18.0")
+        );
+        assert!(!shadowed("1.21.0").contains("nixl#386"));
+        assert!(
+            !by_tool("1.18.0").contains("nixl#386"),
+            "it is the only one"
+        );
+        // A container without a GPU.
+        let no_gpu = |nixl: &str| {
+            let packages = format!("/v/s/nixl_cu12-{nixl}.dist-info");
+            said(&[
+                (&ask::PYTHON_PACKAGES, packages.as_str()),
+                (&ask::UCX_LIBRARIES, "/v/s/nixl_cu12.libs/libucp-1a.so.0"),
+                (&ask::DEV_GPU, ""),
+            ])
+        };
+        assert!(
+            no_gpu("0.8.0").contains("libcuda.so.1"),
+            "{}",
+            no_gpu("0.8.0")
+        );
+        assert!(!no_gpu("1.0.1").contains("libcuda.so.1"));
     }
 
     #[test]

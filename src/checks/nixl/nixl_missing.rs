@@ -59,6 +59,15 @@ fn run(container: &Container<'_>) -> Outcome {
         })
         .collect();
     let found: Vec<&Package> = found.into_iter().map(|(p, _)| p).collect();
+    if let Some(broken) = found.iter().find(|p| p.version.is_empty()) {
+        let detail = format!(
+            "the package {} of {} tells no version: its dist-info is broken, so whether NIXL is whole is not known; install it \
+             anew",
+            broken.name,
+            interpreter(&broken.site)
+        );
+        return Err(Skip::new(SkipReason::Unparsable, detail));
+    }
     let sites: Vec<&str> = found.iter().map(|p| p.site.as_str()).collect();
     if versions.len() > 1 {
         let all: Vec<String> = found
@@ -459,6 +468,23 @@ mod tests {
 
     fn with(role: &str, other: &[(&'static crate::ask::Ask, &str)]) -> Result<Status, Skip> {
         verdict(run, role, &changed(&wheel(), other))
+    }
+
+    #[test]
+    fn a_package_without_a_version_is_no_pass() {
+        let answers = [
+            (
+                &ask::PYTHON_PACKAGES,
+                format!("{SITE}/nixl_cu12-.dist-info"),
+            ),
+            (
+                &ask::NIXL_PLUGINS,
+                format!("{SITE}/nixl_cu12.libs/nixl/libplugin_UCX.so"),
+            ),
+        ];
+        let skip = verdict(run, "decode", &answers).unwrap_err();
+        assert_eq!(skip.reason, SkipReason::Unparsable);
+        assert!(skip.detail.contains("tells no version"), "{}", skip.detail);
     }
 
     #[test]

@@ -110,6 +110,13 @@ const fn bundle(first: (u32, u32), last: (u32, u32), ucx: &'static str) -> Bundl
     Bundle { first, last, ucx }
 }
 
+/// The UCX in a wheel of NIXL of this version.
+fn bundled(nixl: (u32, u32)) -> Option<&'static str> {
+    let mut rows = UCX_OF_NIXL.iter();
+    let row = rows.find(|row| (row.first..=row.last).contains(&nixl))?;
+    Some(row.ucx)
+}
+
 impl Software {
     pub(super) fn read(snapshot: &Snapshot) -> Self {
         Self {
@@ -261,6 +268,15 @@ impl Software {
         }
     }
 
+    /// The UCX that NIXL brought along, where it lies here and another one is in use.
+    pub fn ucx_passed_over(&self) -> Option<&'static str> {
+        let of_nixl = |dir: &str| dir.contains("nixl") && dir.contains(".libs");
+        let in_use = self.ucx_in_use().ok()?;
+        let mut here = self.ucx.known()?.keys();
+        let passed_over = !of_nixl(&in_use) && here.any(|dir| of_nixl(dir));
+        bundled(self.nixl().filter(|_| passed_over)?.numbers()?)
+    }
+
     /// The version of the UCX in use, where something says it for sure.
     pub fn ucx_version(&self) -> Option<Version> {
         let in_use = self.ucx_in_use().ok()?;
@@ -277,11 +293,8 @@ impl Software {
         if in_use.contains("nixl") && in_use.contains(".libs") {
             let nixl = self.nixl()?;
             let have = nixl.numbers()?;
-            let row = UCX_OF_NIXL
-                .iter()
-                .find(|row| (row.first..=row.last).contains(&have))?;
             return Some(Version {
-                text: row.ucx.to_owned(),
+                text: bundled(have)?.to_owned(),
                 source: format!("{in_use} of NIXL {}", nixl.text),
                 ask: nixl.ask,
             });

@@ -9,8 +9,11 @@ use crate::transfer::{cause, complaints, words};
 
 pub(super) fn wrong_bytes(step: &StepRecord, shown: &StepVerdict, gpu: bool) -> Verdict {
     let at = step.verify.bad_at.unwrap_or_default();
-    let how = match step.verify.zeros {
-        Some(true) => "nothing arrived there: the block holds only zeros",
+    let how = match (step.verify.zeros, step.verify.earlier) {
+        (Some(true), _) => "nothing arrived there: the block holds only zeros",
+        (_, Some(true)) => {
+            "nothing arrived there: the block holds what an earlier operation had written"
+        }
         _ => "other bytes lie there",
     };
     let over = shown

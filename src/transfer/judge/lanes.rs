@@ -47,7 +47,7 @@ pub(super) fn lanes(
     worst.proven = worst.proven && bulk.iter().all(|s| of_lane(s, record, text, intent).proven);
     if worst.status == Status::Ok {
         worst = slow(&bulk).map_or(worst.clone(), |slow| Verdict {
-            proven: worst.proven,
+            proven: worst.proven && slow.proven,
             ..slow
         });
     }
@@ -280,23 +280,41 @@ fn slow(bulk: &[&StepVerdict]) -> Option<Verdict> {
     if share >= RATE_OK {
         return None;
     }
-    let how = if share < RATE_BOUNCE {
-        "this looks like TCP or a bounce through software"
-    } else if share < RATE_FAR {
+    let how = if share < RATE_FAR {
         "far below"
     } else {
         "below"
     };
+    let over = match &step.lane {
+        Ok(lane) => format!(" over {lane}"),
+        Err(_) => String::new(),
+    };
+    let bounce = if share < RATE_BOUNCE {
+        "; so low a rate looks like TCP or a bounce through software"
+    } else {
+        ""
+    };
     let detail = format!(
-        "{} at {:.0}% of the line rate, {how} the {:.0}% that is usual ({RATE_SOURCE})",
-        step.line,
-        share * 100.0,
+        "{} reached {} of the line rate ({:.1} Gb/s{over}), {how} the {:.0}% that is usual ({RATE_SOURCE}){bounce}",
+        step.what,
+        percent(share),
+        step.gbps,
         RATE_OK * 100.0,
     );
     let fix = "Run it again while the workers are idle. If it stays low: compare the PCIe speed and width of the NIC with \
                its rate, and use a GPU and a NIC under one PCIe switch.";
     Some(Verdict {
+        // What it looks like is not what is meant, whatever its name is.
+        proven: share >= RATE_BOUNCE,
         fix: Some(fix.to_owned()),
         ..verdict(Status::Warn, detail)
     })
+}
+
+/// `47%`; `0.4%` where a whole number would say nothing.
+pub(super) fn percent(share: f64) -> String {
+    match share {
+        ..0.01 => format!("{:.1}%", share * 100.0),
+        _ => format!("{:.0}%", share * 100.0),
+    }
 }

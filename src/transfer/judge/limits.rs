@@ -1,6 +1,7 @@
 //! What limits a verdict: why right bytes prove no lane, and what else a reader should know.
 
-use super::{Intent, Path, StepVerdict};
+use super::lanes::percent;
+use super::{Intent, Path, RATE_BOUNCE, StepVerdict};
 use crate::report::{Gap, GapKind};
 use crate::transfer::counted::Agreement;
 use crate::transfer::lane::Class;
@@ -28,6 +29,14 @@ pub(super) fn gaps(record: &TransferRecord, steps: &[StepVerdict], intent: &Inte
         }
         if let Some(why) = &step.impossible {
             add(GapKind::Contradicted, why.clone());
+        }
+        if let Some(share) = step.of_line_rate.filter(|share| *share < RATE_BOUNCE) {
+            let why = format!(
+                "{} reached {} of the line rate, which looks like TCP or a bounce through software",
+                step.what,
+                percent(share)
+            );
+            add(GapKind::Contradicted, why);
         }
     }
     for lane in decisive.filter_map(|s| s.lane.as_ref().ok()) {
@@ -95,8 +104,10 @@ pub(super) fn caveats(
             continue;
         };
         let why = match &ready.host_memory_because {
+            // What is meant needs no excuse.
+            _ if intent.host_memory => continue,
             Some(why) if record.memory != Memory::Host => format!(": {why}"),
-            _ if &*ready.seg != "VRAM" && !intent.host_memory => ", as asked for".to_owned(),
+            _ if &*ready.seg != "VRAM" => ", as asked for".to_owned(),
             _ => continue,
         };
         let ends = on_host.entry(why).or_default();

@@ -46,7 +46,12 @@ pub(super) fn step(
             ready,
             record.target.ready.as_ref(),
         )),
-        _ => None,
+        // Its lane is that of the initiator's counters already.
+        (_, Ok(lane)) => {
+            let target = record.target.ready.as_ref();
+            target.and_then(|target| counted::at_target(lane, step, target))
+        }
+        (_, Err(_)) => None,
     };
     let total = xfer.bytes * xfer.descs;
     let rate = lane
@@ -120,10 +125,14 @@ fn by_provider(
             format!("the log names the provider {name}, and counters show other bytes"),
             Some(lane.to_string()),
         )),
-        (None, Ok(lane)) if backend == "LIBFABRIC" && of_rdma(&lane) => Err(Unknown::new(
-            "counters moved, and the log names no provider of libfabric: the bytes may be another's",
-            Some(lane.to_string()),
-        )),
+        (None, Ok(lane)) if of_rdma(&lane) => {
+            let unnamed = match backend {
+                "LIBFABRIC" => "the log names no provider of libfabric".to_owned(),
+                _ => format!("nothing in the log says what {backend} used"),
+            };
+            let why = format!("counters moved, and {unnamed}: the bytes may be another's");
+            Err(Unknown::new(why, Some(lane.to_string())))
+        }
         (_, counted) => counted,
     }
 }

@@ -18,7 +18,7 @@ pub enum Event {
     Xfer(Box<Xfer>),
     Filled(Region),
     Cleared(Region),
-    Checked(Verify),
+    Checked(Checked),
     Counters(CounterSet),
     Pong,
     Bye(Bye),
@@ -153,7 +153,20 @@ pub struct Connected {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[expect(missing_docs, reason = "plain facts; the names say what they are")]
 pub struct Region {
+    /// Of the pattern; none where it was cleared.
+    #[serde(default)]
+    pub seed: Option<u32>,
     pub bytes: u64,
+}
+
+/// A region was compared.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[expect(missing_docs, reason = "plain facts; the names say what they are")]
+pub struct Checked {
+    pub seed: u32,
+    pub bytes: u64,
+    #[serde(flatten)]
+    pub verify: Verify,
 }
 
 /// Counters by name.
@@ -172,6 +185,9 @@ pub type Counters = BTreeMap<Words, i64>;
 #[expect(missing_docs, reason = "plain facts; the names say what they are")]
 pub struct Xfer {
     pub kind: Kind,
+    /// Of the pattern; it says whose answer this is.
+    #[serde(default, skip_serializing)]
+    pub seed: Option<u32>,
     pub bytes: u64,
     pub descs: u64,
     pub iters: u64,
@@ -214,6 +230,9 @@ pub struct Verify {
     /// The block with the first difference held only zeros: nothing arrived there.
     #[serde(default)]
     pub zeros: Option<bool>,
+    /// It held what an earlier operation of the same step had written: the last one moved nothing there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub earlier: Option<bool>,
     #[serde(default)]
     pub bad_blocks: Option<u64>,
 }

@@ -11,6 +11,11 @@ pub struct Words(String);
 
 impl Words {
     const MAX: usize = 2048;
+
+    /// What a program said in its own words, which may hold secrets.
+    pub fn said(text: &str) -> Self {
+        sanitise::withhold_secrets(text).into()
+    }
 }
 
 impl From<String> for Words {
