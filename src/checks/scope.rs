@@ -396,16 +396,10 @@ impl WorkerScope<'_> {
             true => Tri::from(asked),
             false => Tri::Unknown,
         };
-        let rdma = match (
-            w.rdma_requested(),
-            w.reach.is_empty() && w.unresolved_claims.is_empty(),
-        ) {
+        let rdma = match (w.rdma_requested(), w.may_reach_unasked()) {
             (true, _) => Tri::Yes,
-            (false, true) => asked(false),
-            // The host's network brings the host's devices only with the right permissions, and an unresolved claim
-            // may be one: not known.
-            (false, false) if w.compute_domain() => Tri::No,
-            (false, false) => Tri::Unknown,
+            (false, true) => Tri::Unknown,
+            (false, false) => asked(false),
         };
         Context {
             may_share_node: if self.workload.separates_roles {

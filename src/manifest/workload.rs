@@ -304,6 +304,15 @@ impl Worker {
         })
     }
 
+    /// The pod may open RDMA devices that it does not ask for: the host's network brings the host's devices with the right
+    /// permissions, a privileged container sees all of them, and a claim whose template is not at hand may be one.
+    pub fn may_reach_unasked(&self) -> bool {
+        self.reach.contains(&Reach::HostNetwork)
+            || self.privileged
+            || self.lacks("securityContext")
+            || !self.unresolved_claims.is_empty()
+    }
+
     /// KV buffers are in host memory (`kv_buffer_device: cpu`).
     pub fn kv_in_host_memory(&self) -> bool {
         self.kv_transfer.buffer_device.as_deref() == Some("cpu")
