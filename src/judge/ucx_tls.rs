@@ -295,10 +295,7 @@ impl<'a> List<'a> {
     }
 
     fn no_rdma_fail(&self, crossing: bool) -> Problem {
-        let named: Vec<&str> = RDMA_DATA
-            .into_iter()
-            .filter(|t| self.has(t))
-            .collect();
+        let named: Vec<&str> = RDMA_DATA.into_iter().filter(|t| self.has(t)).collect();
         if self.no_device() {
             return Problem::fail(
                 "R2",
@@ -643,6 +640,8 @@ mod tests {
             (",", "ucx=1.20", Fail, "1.1"),
             (&many, "", Warn, "1.1"),
             ("all,rc", "backend=LIBFABRIC", Ok, "8"),
+            ("rc,cuda_copy", "efa=yes;backend=unknown", Warn, "R7"),
+            ("srd,cuda_copy", "efa=yes;backend=unknown", Ok, "8"),
         ] {
             let got = at(value, place);
             assert_eq!(
