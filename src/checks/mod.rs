@@ -110,6 +110,7 @@ checks! {
         tls_without_device,
         mnnvl_without_cuda_ipc,
         mnnvl_without_domain,
+        handshake_unreachable,
         disagg_transport,
         nic_map_incomplete,
         ib_device_flag_ignored,

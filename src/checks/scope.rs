@@ -357,6 +357,18 @@ pub fn known(worker: &Worker, part: &str) -> Result<(), Skip> {
     Err(Skip::new(SkipReason::Unresolved, detail))
 }
 
+/// A flag whose value is not written as the number that it must be.
+pub fn no_number(worker: &Worker, flag: &str, text: &str) -> Skip {
+    let name = &worker.name;
+    let detail = match text {
+        UNRECOGNISED => format!(
+            "--{flag} of {name} is taken from elsewhere, and it is no number that could be shown"
+        ),
+        text => format!("--{flag} {text} of {name} is no number"),
+    };
+    Skip::new(SkipReason::Unresolved, detail)
+}
+
 impl WorkerScope<'_> {
     /// Leaves the check when no KV moves to or from this worker.
     pub fn require_kv(&self) -> Result<(), Skip> {

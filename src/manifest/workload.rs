@@ -257,6 +257,14 @@ pub struct Worker {
     /// Engine flags that both roles must agree on or that name addresses, as far as stated: `tensor-parallel-size`,
     /// `block-size`, `disaggregation-ib-device`, `disaggregation-bootstrap-port`, `host` ...
     pub flags: BTreeMap<&'static str, String>,
+    /// Where those flags are written, for the excerpt; of some it is not known.
+    pub flag_spots: BTreeMap<&'static str, Spot>,
+    /// The engine is started by vLLM's own server (`vllm serve`), which unlike `dynamo.vllm` sets no address of its pod for
+    /// peers. False where the launcher is not known.
+    pub vllm_server: bool,
+    /// The environment may hold variables that this input does not show: an object of `envFrom`, a file that the start script
+    /// reads.
+    pub env_unread: bool,
 }
 
 impl Worker {
@@ -266,6 +274,11 @@ impl Worker {
             Some(EnvValue::Literal(value)) => Some(value),
             _ => None,
         }
+    }
+
+    /// Where a flag is written; the worker's entry where that is not known.
+    pub fn flag_spot(&self, name: &str) -> &Spot {
+        self.flag_spots.get(name).unwrap_or(&self.spot)
     }
 
     /// A placeholder stands where this part would be.

@@ -1,6 +1,7 @@
 use crate::check;
 use crate::checks::WorkloadScope;
 use crate::checks::declare::{Draft, Outcome};
+use crate::checks::scope::no_number;
 use crate::facts::container::software::numbers;
 use crate::manifest::workload::{Engine, Role, Worker};
 use crate::observed::Skip;
@@ -103,13 +104,10 @@ fn tensor_parallel(
 ) -> Result<Option<Draft>, Skip> {
     let size = |worker: &Worker| match worker.flags.get("tensor-parallel-size") {
         None => Ok(None),
-        Some(text) => text.parse::<u32>().map(Some).map_err(|_| {
-            let detail = format!(
-                "--tensor-parallel-size {text} of {} is no number",
-                worker.name
-            );
-            Skip::new(SkipReason::Unresolved, detail)
-        }),
+        Some(text) => text
+            .parse::<u32>()
+            .map(Some)
+            .map_err(|_| no_number(worker, "tensor-parallel-size", text)),
     };
     let (Some(from), Some(to)) = (size(left)?, size(right)?) else {
         return Ok(None);

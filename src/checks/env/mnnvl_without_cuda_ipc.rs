@@ -75,7 +75,11 @@ mod tests {
             "mnnvl-without-cuda-ipc",
             &[
                 ("cuda_ipc excluded", tls("^cuda_ipc"), &[Warn, Warn]),
-                ("cuda_ipc not in the list", tls("rc,cuda_copy"), &[Warn, Warn]),
+                (
+                    "cuda_ipc not in the list",
+                    tls("rc,cuda_copy"),
+                    &[Warn, Warn],
+                ),
                 ("another transport excluded", tls("^tcp"), &[]),
                 (
                     "a list of what is wanted",
