@@ -26,10 +26,10 @@ use crate::snapshot::{Folded, Place, Snapshot};
 use crate::source::Spot;
 use crate::target::{Target, TargetKind};
 use declare::{About, Check, Draft, Outcome, Run};
-use scope::EnginesSeen;
 pub use scope::{
     Container, DeploymentScope, WorkerScope, WorkloadScope, container_place, kv_ends, pod_place,
 };
+use scope::{Heard, Running};
 use std::sync::Arc;
 
 /// Declares the modules and the table in one go, so that a check cannot be compiled and forgotten.
@@ -239,7 +239,7 @@ pub fn run_and_hear(subject: &Subject<'_>, mut each: impl FnMut(&Container<'_>))
         on_one_node = stays;
     }
     let before = findings.len();
-    let mut engines = EnginesSeen::default();
+    let mut heard = Heard::default();
     for (at, folded) in snapshots.iter().enumerate() {
         let snapshot = folded.open();
         let mut container = Container::parse(&snapshot);
@@ -248,7 +248,7 @@ pub fn run_and_hear(subject: &Subject<'_>, mut each: impl FnMut(&Container<'_>))
         }
         let target = Arc::new(container_target(inventory, folded.place()));
         judge(&target, &container, &mut findings);
-        engines.hear(&container);
+        heard.hear(&container, running(&container));
         each(&container);
         if at == 0 {
             // Most have as many as the first.
@@ -274,7 +274,7 @@ pub fn run_and_hear(subject: &Subject<'_>, mut each: impl FnMut(&Container<'_>))
                         Some(&workload.source),
                         run(&WorkloadScope {
                             workload,
-                            engines: &engines,
+                            engines: &heard,
                         }),
                     );
                 }
@@ -294,6 +294,7 @@ pub fn run_and_hear(subject: &Subject<'_>, mut each: impl FnMut(&Container<'_>))
                                 worker,
                                 workload,
                                 on_one_node,
+                                running: heard.running(workload, worker.role),
                             }),
                         );
                     }
@@ -319,6 +320,15 @@ pub fn run_and_hear(subject: &Subject<'_>, mut each: impl FnMut(&Container<'_>))
         answered::one_fault_once(&mut findings);
     }
     findings
+}
+
+/// What a container shows of what its manifest leaves to the node.
+fn running(container: &Container<'_>) -> Running {
+    let usable = container.facts.rdma.usable_ports();
+    Running {
+        locks_memory: memory::memlock_limited::is_enough(container),
+        opens_devices: usable.is_ok_and(|ports| !ports.is_empty()),
+    }
 }
 
 /// Runs the checks that look at all containers together. What they need of each is let go at their end, and read again when

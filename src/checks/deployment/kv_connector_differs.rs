@@ -51,6 +51,7 @@ fn pair(scope: &WorkloadScope<'_>, left: &Worker, right: &Worker) -> Outcome {
             worker,
             workload,
             on_one_node: false,
+            running: crate::checks::scope::Running::default(),
         }
         .backend()
     };
