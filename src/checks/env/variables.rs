@@ -18,8 +18,8 @@ check! {
     ///
     /// One finding per variable that is set, named `env:<VARIABLE>`. The value is judged in the context of its worker: its
     /// GPUs, its RDMA resources, its KV backend, its nodes. `explain VARIABLE` says what a variable does, and
-    /// `explain VARIABLE=VALUE` judges a value on the spot. Whether a named NIC exists is for a node to say, and a check of
-    /// its own.
+    /// `explain VARIABLE=VALUE` judges a value on the spot. Whether a named NIC exists, or
+    /// GPUDirect RDMA where UCX_IB_GPU_DIRECT_RDMA demands it, is for a node to say, and a check of its own (ENV010).
     ///
     /// ## Why it matters
     /// A wrong value is rarely an error message. UCX drops a device or a transport it does not know with one warning and
