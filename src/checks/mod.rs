@@ -111,6 +111,8 @@ checks! {
         mnnvl_without_cuda_ipc,
         mnnvl_without_domain,
         handshake_unreachable,
+        backend_variables_differ,
+        side_channel_port_taken,
         disagg_transport,
         nic_map_incomplete,
         ib_device_flag_ignored,

@@ -149,6 +149,7 @@ pub(super) fn build(pod: &Pod<'_>, framework: Option<&str>, scope: Scope<'_, '_>
         kv_transfer,
         flags: reported(&start.flags, &config),
         flag_spots: flag_spots(pod, scope.file),
+        kv_events_port: kv_events_port(engine, &start.flags),
         vllm_server: start.vllm_server,
         env_unread: start.unread || env.is_open(),
     };
@@ -286,6 +287,23 @@ fn name_only(range: Range, name: &str, text: &str) -> Range {
 }
 
 /// Flags that checks compare, from the command line or the configuration file.
+/// The port of `--kv-events-config`.
+/// <https://github.com/vllm-project/vllm/blob/v0.11.0/vllm/config/kv_events.py>
+fn kv_events_port(engine: Option<Engine>, flags: &Flags) -> Option<u16> {
+    /// Where nothing else is said.
+    const ENDPOINT: &str = "tcp://*:5557";
+    if engine != Some(Engine::Vllm) {
+        return None;
+    }
+    let json: serde_json::Value = serde_json::from_str(flags.text(&["kv-events-config"])?).ok()?;
+    let is_on = json.get("enable_kv_cache_events")?.as_bool()?;
+    let endpoint = json
+        .get("endpoint")
+        .map_or(Some(ENDPOINT), |at| at.as_str())?;
+    let (_, port) = endpoint.rsplit_once(':')?;
+    port.parse().ok().filter(|_| is_on)
+}
+
 /// Flags whose value is a number.
 const NUMBERS: [&str; 5] = [
     "tensor-parallel-size",

@@ -259,6 +259,8 @@ pub struct Worker {
     pub flags: BTreeMap<&'static str, String>,
     /// Where those flags are written, for the excerpt; of some it is not known.
     pub flag_spots: BTreeMap<&'static str, Spot>,
+    /// The port on which vLLM publishes KV events, where it does.
+    pub kv_events_port: Option<u16>,
     /// The engine is started by vLLM's own server (`vllm serve`), which unlike `dynamo.vllm` sets no address of its pod for
     /// peers. False where the launcher is not known.
     pub vllm_server: bool,
