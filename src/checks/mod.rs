@@ -92,6 +92,7 @@ checks! {
         compute_domain_differs,
         efa_backend,
         gke_network_annotation,
+        roce_without_network,
         block_size_differs,
         rdma_resource_differs,
         efa_not_privileged,
@@ -329,6 +330,7 @@ fn running(container: &Container<'_>) -> Running {
     let usable = container.facts.rdma.usable_ports();
     Running {
         locks_memory: memory::memlock_limited::is_enough(container),
+        routes_roce: rdma::roce_address_missing::is_routed(container),
         opens_devices: usable.is_ok_and(|ports| !ports.is_empty()),
     }
 }

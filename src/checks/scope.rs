@@ -31,6 +31,8 @@ pub struct WorkerScope<'a> {
 pub struct Running {
     /// Memory may be locked as RDMA needs it.
     pub locks_memory: bool,
+    /// Its RoCE ports have addresses by which other nodes reach them.
+    pub routes_roce: bool,
     /// It can open RDMA devices with ACTIVE ports.
     pub opens_devices: bool,
 }
@@ -63,6 +65,7 @@ impl Heard {
             .entry((workload.clone(), role.clone()))
             .or_insert(running);
         all.locks_memory &= running.locks_memory;
+        all.routes_roce &= running.routes_roce;
         all.opens_devices &= running.opens_devices;
         if let Some((engine, version)) = container.facts.software.engine() {
             self.engines
