@@ -299,10 +299,16 @@ impl<'a> List<'a> {
         if self.no_device() {
             return Problem::fail(
                 "R2",
-                format!(
-                    "{}, and nothing else in it is fast between nodes",
-                    self.no_port()
-                ),
+                match self.cx.on_mnnvl() {
+                    true => format!(
+                        "without cuda_ipc nothing uses NVLink between nodes, and {}: KV goes over TCP at best",
+                        self.no_port()
+                    ),
+                    false => format!(
+                        "{}, and nothing else in it is fast between nodes",
+                        self.no_port()
+                    ),
+                },
                 Cure::act(if self.cx.on_mnnvl() {
                     "allow cuda_ipc, which uses NVLink between nodes"
                 } else {

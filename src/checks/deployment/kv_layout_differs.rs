@@ -121,7 +121,7 @@ fn tensor_parallel(
                 "{sizes}: vLLM {version} refuses a prefill worker that is split finer than decode (0.14 and later read from it)"
             ))
             .headline("prefill has a larger tensor-parallel size than decode")
-            .with([left.spot.evidence(), right.spot.evidence()])
+            .with([left, right].map(|w| w.flag_spot("tensor-parallel-size").evidence()))
             .fix(
                 "run vLLM 0.14 or later, or make the tensor-parallel size of prefill at most that of decode",
             ),
@@ -180,7 +180,7 @@ fn cache_type(left: &Worker, right: &Worker) -> Option<Draft> {
     Some(
         Draft::new(status, detail)
             .headline("the ends keep KV in different types")
-            .with([left.spot.evidence(), right.spot.evidence()])
+            .with([left, right].map(|w| w.flag_spot("kv-cache-dtype").evidence()))
             .fix("state the same --kv-cache-dtype in both roles"),
     )
 }

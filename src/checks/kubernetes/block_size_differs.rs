@@ -45,7 +45,7 @@ fn pair(left: &Worker, right: &Worker) -> Outcome {
         "--block-size is {a} on {} and {b} on {}: KV blocks do not match",
         left.name, right.name
     );
-    let evidence = [left.spot.evidence(), right.spot.evidence()];
+    let evidence = [left, right].map(|worker| worker.flag_spot("block-size").evidence());
     Ok(vec![
         Draft::fail(detail)
             .with(evidence)
