@@ -107,7 +107,7 @@ pub(super) static TABLE: &[Variable] = &[
     row(Owner::Sglang, "SGLANG_DISAGGREGATION_BOOTSTRAP_TIMEOUT", Scope::ControlPlane, Number, "300", "Seconds that prefill waits for the first contact.", SGLANG),
     row(Owner::Sglang, "SGLANG_DISAGGREGATION_HEARTBEAT_MAX_FAILURE", Scope::ControlPlane, Number, "2", "Missed heartbeats after which a prefill worker counts as dead.", SGLANG),
     row(Owner::Sglang, "SGLANG_DISAGGREGATION_NUM_PRE_ALLOCATE_REQS", Scope::ControlPlane, Number, "0", "Requests for which decode allocates memory ahead.", SGLANG),
-    row(Owner::Sglang, "SGLANG_HOST_IP", Scope::ControlPlane, Address, "-", "Address that a worker advertises to its peers.", SGLANG),
+    row(Owner::Sglang, "SGLANG_HOST_IP", Scope::Kv, Address, "-", "Address that a worker advertises to its peers.", SGLANG),
     row(Owner::Trtllm, "TRTLLM_USE_NIXL_KVCACHE", Scope::Kv, Switch, "-", "1 selects NIXL where the engine configuration says DEFAULT.", TRTLLM),
     row(Owner::Trtllm, "TRTLLM_USE_UCX_KVCACHE", Scope::Kv, Switch, "-", "1 selects UCX where the engine configuration says DEFAULT.", TRTLLM),
     row(Owner::Trtllm, "TRTLLM_USE_MOONCAKE_KVCACHE", Scope::Kv, Switch, "-", "1 selects Mooncake where the engine configuration says DEFAULT.", TRTLLM),

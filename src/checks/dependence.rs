@@ -16,7 +16,11 @@ const NO_DOMAIN: &[&str] = &[
     "imex-on-one-side",
     "mnnvl-without-compute-domain",
     "imex-channel-missing",
+    "fabric-not-ready",
 ];
+
+/// The check that says that the node has EFA devices and the worker asks for none.
+const NO_EFA: &[&str] = &["node-resources"];
 
 /// Puts the finding of a value beneath the finding of what is missing around it, where the value would be right with that. A
 /// value that is wrong wherever it stands (a name that nobody knows, a list without `cuda_copy`) stays a cause of its own:
@@ -28,6 +32,7 @@ pub(super) fn tied(mut draft: Draft, variable: &str, value: &str, context: &Cont
     for (missing, would_be) in [
         (NO_DEVICE, with_device(context)),
         (NO_DOMAIN, with_domain(context)),
+        (NO_EFA, with_efa(context)),
     ] {
         let right = would_be
             .is_some_and(|cx| judge::judge(variable, Some(value), &cx).status < Status::Warn);
@@ -58,6 +63,17 @@ fn with_device(context: &Context) -> Option<Context> {
 fn with_domain(context: &Context) -> Option<Context> {
     (context.mnnvl != Tri::Yes).then(|| Context {
         mnnvl: Tri::Yes,
+        ..context.clone()
+    })
+}
+
+/// The same place with EFA devices; None where there are some.
+fn with_efa(context: &Context) -> Option<Context> {
+    (context.efa == Tri::No).then(|| Context {
+        efa: Tri::Yes,
+        rdma: Tri::Yes,
+        nics: None,
+        gids: None,
         ..context.clone()
     })
 }
@@ -136,5 +152,43 @@ mod tests {
                 .any(|(name, _)| name == "env:UCX_TLS");
             assert!(own, "{line}");
         }
+    }
+
+    #[test]
+    fn what_wants_a_domain_follows_a_fabric_that_is_not_ready() {
+        let fabric = "GPU 00000008:06:00.0\n    Product Name : NVIDIA GB200\n    Fabric\n        State : Completed\n        \
+                      Status : Insufficient Resources\n        CliqueId : 1\n        ClusterUUID : \
+                      5c9ad3a2-6d11-4f0b-9a43-b34f5b3a1d10\n";
+        let environment = "# process 7 dynamo.vllm\nUCX_TLS=cuda_copy,cuda_ipc,tcp\nUCX_CUDA_IPC_ENABLE_MNNVL=y\n";
+        let answers = [
+            (&ask::NVIDIA_SMI_FABRIC, fabric),
+            (&ask::ENVIRONMENT, environment),
+            (&ask::DEV_GPU, "/dev/nvidia0: char rw"),
+        ];
+        let findings = checks::run(&Inventory::default(), &[container("decode", &answers)]);
+        let report = Report::new("node", vec![], findings, vec![], vec![]);
+        let env = |name: &str| name.starts_with("env:");
+        assert!(!report.fix_first.iter().any(|fix| env(&fix.name)));
+        let cause = report
+            .fix_first
+            .iter()
+            .find(|fix| fix.id == "GPU005")
+            .unwrap();
+        let below = cause.consequences.iter().filter(|c| env(&c.name)).count();
+        assert_eq!(below, 2, "{:?}", cause.consequences);
+    }
+
+    #[test]
+    fn what_wants_efa_follows_a_worker_that_asks_for_none() {
+        let none = Context {
+            efa: Tri::No,
+            rdma: Tri::No,
+            nics: Some(vec![]),
+            ..Context::default()
+        };
+        let draft = tied(Draft::new(Status::Warn, ""), "FI_PROVIDER", "efa", &none);
+        assert!(draft.follows.iter().any(|name| name == "node-resources"));
+        let wrong = tied(Draft::new(Status::Fail, ""), "UCX_TLS", "bogus", &none);
+        assert_eq!(wrong.follows, [] as [&str; 0]);
     }
 }

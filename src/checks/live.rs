@@ -1,11 +1,13 @@
 //! What a live container says about the place in which its variables take effect.
 
+use super::Container;
 use crate::facts::container::Facts;
 use crate::facts::container::rdma::{Device, state_word};
 use crate::facts::container::software::Version as Found;
 use crate::facts::hca::{GidKind, Hca, LinkLayer, Port, PortState};
 use crate::facts::nvidia_smi_q::FabricState;
 use crate::facts::nvidia_smi_topo::NvlinkReach;
+use crate::judge;
 use crate::judge::context::{Accelerator, Backend, Context, Gid, Gpus, Link, Nic, Tri, Version};
 use crate::report::SkipReason;
 use crate::snapshot::Place;
@@ -334,16 +336,42 @@ fn efa(facts: &Facts) -> Tri {
 
 /// Contexts that the engine's choice of what moves KV leaves open, and what decides it; none where it is known, or where
 /// nothing says that there is a choice.
-pub(super) fn open_backends(facts: &Facts, context: &Context) -> Option<(String, Vec<Context>)> {
-    let config = facts.process.kv_transfer.known()?;
-    let decided = context.backend != Backend::Unknown;
-    let what = config.not_read.as_ref().filter(|_| !decided)?;
+pub(super) fn open_backends(
+    facts: &Facts,
+    context: &Context,
+    variable: &str,
+) -> Option<(String, Vec<Context>)> {
+    if context.backend != Backend::Unknown {
+        return None;
+    }
+    let config = facts.process.kv_transfer.known();
+    let what = match config.and_then(|config| config.not_read.as_ref()) {
+        Some(flag) => {
+            format!("is decided by {flag} of the worker's command line, which was not read")
+        }
+        // UCX and LIBFABRIC are both chosen on EFA, and nothing told which. What libfabric reads is judged as if it were: that
+        // is what EFA needs.
+        None if context.efa == Tri::Yes && variable.starts_with("UCX_") => {
+            "was not seen".to_owned()
+        }
+        None => return None,
+    };
     let with = |backend| Context {
         backend,
         ..context.clone()
     };
     let backends = [Backend::Ucx, Backend::Libfabric, Backend::Other];
-    Some((what.clone(), backends.map(with).to_vec()))
+    Some((what, backends.map(with).to_vec()))
+}
+
+/// The variable acts on what moves KV of this container, or may. An engine that names NIXL does not move KV by Mooncake, whichever
+/// backend NIXL takes.
+pub(super) fn may_move_kv(container: &Container<'_>, variable: &str) -> bool {
+    let config = container.facts.process.kv_transfer.known();
+    let nixl = config
+        .and_then(|config| config.mover.as_deref())
+        .is_some_and(|mover| mover.to_ascii_lowercase().starts_with("nixl"));
+    judge::may_move_kv(variable, &container.context) && !(nixl && variable.starts_with("MC_"))
 }
 
 /// By the engines' own selectors and command lines, and by what the worker has loaded.

@@ -26,10 +26,10 @@ use crate::snapshot::{Folded, Place, Snapshot};
 use crate::source::Spot;
 use crate::target::{Target, TargetKind};
 use declare::{About, Check, Draft, Outcome, Run};
-use scope::EnginesSeen;
 pub use scope::{
     Container, DeploymentScope, WorkerScope, WorkloadScope, container_place, kv_ends, pod_place,
 };
+use scope::{Heard, Running};
 use std::sync::Arc;
 
 /// Declares the modules and the table in one go, so that a check cannot be compiled and forgotten.
@@ -92,6 +92,7 @@ checks! {
         compute_domain_differs,
         efa_backend,
         gke_network_annotation,
+        roce_without_network,
         block_size_differs,
         rdma_resource_differs,
         efa_not_privileged,
@@ -110,6 +111,9 @@ checks! {
         tls_without_device,
         mnnvl_without_cuda_ipc,
         mnnvl_without_domain,
+        handshake_unreachable,
+        backend_variables_differ,
+        side_channel_port_taken,
         disagg_transport,
         nic_map_incomplete,
         ib_device_flag_ignored,
@@ -238,7 +242,7 @@ pub fn run_and_hear(subject: &Subject<'_>, mut each: impl FnMut(&Container<'_>))
         on_one_node = stays;
     }
     let before = findings.len();
-    let mut engines = EnginesSeen::default();
+    let mut heard = Heard::default();
     for (at, folded) in snapshots.iter().enumerate() {
         let snapshot = folded.open();
         let mut container = Container::parse(&snapshot);
@@ -247,7 +251,7 @@ pub fn run_and_hear(subject: &Subject<'_>, mut each: impl FnMut(&Container<'_>))
         }
         let target = Arc::new(container_target(inventory, folded.place()));
         judge(&target, &container, &mut findings);
-        engines.hear(&container);
+        heard.hear(&container, running(&container));
         each(&container);
         if at == 0 {
             // Most have as many as the first.
@@ -273,7 +277,7 @@ pub fn run_and_hear(subject: &Subject<'_>, mut each: impl FnMut(&Container<'_>))
                         Some(&workload.source),
                         run(&WorkloadScope {
                             workload,
-                            engines: &engines,
+                            engines: &heard,
                         }),
                     );
                 }
@@ -293,6 +297,7 @@ pub fn run_and_hear(subject: &Subject<'_>, mut each: impl FnMut(&Container<'_>))
                                 worker,
                                 workload,
                                 on_one_node,
+                                running: heard.running(workload, worker.role),
                             }),
                         );
                     }
@@ -351,6 +356,16 @@ pub fn run_on_budget(inventory: &Inventory, whole: &Whole<'_>) -> Vec<Finding> {
 
 /// Id of the check that asks for the time of KV.
 const KV_BUDGET: &str = "DEP060";
+
+/// What a container shows of what its manifest leaves to the node.
+fn running(container: &Container<'_>) -> Running {
+    let usable = container.facts.rdma.usable_ports();
+    Running {
+        locks_memory: memory::memlock_limited::is_enough(container),
+        routes_roce: rdma::roce_address_missing::is_routed(container),
+        opens_devices: usable.is_ok_and(|ports| !ports.is_empty()),
+    }
+}
 
 /// Runs the checks that look at all containers together. What they need of each is let go at their end, and read again when
 /// the container itself is judged: of a thousand, it and all that is found are not held side by side. Says, too, whether their KV

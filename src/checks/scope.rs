@@ -12,7 +12,7 @@ use crate::manifest::workload::{Engine, EnvValue, Role, UNRECOGNISED, Worker, Wo
 use crate::observed::{Observed, Skip};
 use crate::report::{KvBudget, SkipReason, Status};
 use crate::snapshot::{Deployment, Folded, Node, Nodes, Place, PlaceKind, Snapshot};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One worker of a manifest, in its graph.
 pub struct WorkerScope<'a> {
@@ -22,6 +22,19 @@ pub struct WorkerScope<'a> {
     pub workload: &'a Workload,
     /// The KV of its running pods stays within a node ([`DeploymentScope::stays_on_node`]).
     pub on_one_node: bool,
+    /// What every one of its running containers shows.
+    pub running: Running,
+}
+
+/// What every container of a role shows of what a manifest leaves to the node; nothing where one of them does not show it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Running {
+    /// Memory may be locked as RDMA needs it.
+    pub locks_memory: bool,
+    /// Its RoCE ports have addresses by which other nodes reach them.
+    pub routes_roce: bool,
+    /// It can open RDMA devices with ACTIVE ports.
+    pub opens_devices: bool,
 }
 
 /// One graph of a manifest.
@@ -29,30 +42,49 @@ pub struct WorkloadScope<'a> {
     /// The graph.
     pub workload: &'a Workload,
     /// Versions of engines that were seen in containers.
-    pub engines: &'a EnginesSeen,
+    pub engines: &'a Heard,
 }
 
-/// Which version of an engine was seen in the containers of a role of a graph.
+/// What was seen in the containers of the roles of a graph. Of a thousand that show the same, one line is kept.
 #[derive(Debug, Default)]
-pub struct EnginesSeen(BTreeSet<(String, String, &'static str, String)>);
+pub struct Heard {
+    /// Which version of an engine.
+    engines: BTreeSet<(String, String, &'static str, String)>,
+    running: BTreeMap<(String, String), Running>,
+}
 
-impl EnginesSeen {
-    /// Hears of a container. Of a thousand that run the same, one line is kept.
-    pub(super) fn hear(&mut self, container: &Container<'_>) {
+impl Heard {
+    /// Hears of a container.
+    pub(super) fn hear(&mut self, container: &Container<'_>, running: Running) {
         let place = container.place;
-        if let (Some(workload), Some(role), Some((engine, version))) = (
-            &place.workload,
-            &place.role,
-            container.facts.software.engine(),
-        ) {
-            self.0
+        let (Some(workload), Some(role)) = (&place.workload, &place.role) else {
+            return;
+        };
+        let all = self
+            .running
+            .entry((workload.clone(), role.clone()))
+            .or_insert(running);
+        all.locks_memory &= running.locks_memory;
+        all.routes_roce &= running.routes_roce;
+        all.opens_devices &= running.opens_devices;
+        if let Some((engine, version)) = container.facts.software.engine() {
+            self.engines
                 .insert((workload.clone(), role.clone(), engine, version.text));
         }
     }
 
+    /// What every container of a role shows; nothing where none was looked at.
+    pub(super) fn running(&self, workload: &Workload, role: Role) -> Running {
+        let of = |((name, word), _): &(&(String, String), &Running)| {
+            *name == workload.name && word == role.word()
+        };
+        let found = self.running.iter().find(of);
+        found.map(|(_, running)| *running).unwrap_or_default()
+    }
+
     /// The versions of an engine, by its shown name (`vLLM`), in the containers of a role; none where none was seen.
     pub fn versions(&self, workload: &Workload, role: Role, engine: &str) -> Vec<&str> {
-        let rows = self.0.iter();
+        let rows = self.engines.iter();
         rows.filter(|row| row.0 == workload.name && row.1 == role.word() && row.2 == engine)
             .map(|row| row.3.as_str())
             .collect()
@@ -359,6 +391,18 @@ pub fn known(worker: &Worker, part: &str) -> Result<(), Skip> {
     Err(Skip::new(SkipReason::Unresolved, detail))
 }
 
+/// A flag whose value is not written as the number that it must be.
+pub fn no_number(worker: &Worker, flag: &str, text: &str) -> Skip {
+    let name = &worker.name;
+    let detail = match text {
+        UNRECOGNISED => format!(
+            "--{flag} of {name} is taken from elsewhere, and it is no number that could be shown"
+        ),
+        text => format!("--{flag} {text} of {name} is no number"),
+    };
+    Skip::new(SkipReason::Unresolved, detail)
+}
+
 impl WorkerScope<'_> {
     /// Leaves the check when no KV moves to or from this worker.
     pub fn require_kv(&self) -> Result<(), Skip> {
@@ -398,16 +442,11 @@ impl WorkerScope<'_> {
             true => Tri::from(asked),
             false => Tri::Unknown,
         };
-        let rdma = match (
-            w.rdma_requested(),
-            w.reach.is_empty() && w.unresolved_claims.is_empty(),
-        ) {
+        let rdma = match (w.rdma_requested(), w.may_reach_unasked()) {
             (true, _) => Tri::Yes,
-            (false, true) => asked(false),
-            // The host's network brings the host's devices only with the right permissions, and an unresolved claim
-            // may be one: not known.
-            (false, false) if w.compute_domain() => Tri::No,
-            (false, false) => Tri::Unknown,
+            (false, _) if self.running.opens_devices => Tri::Yes,
+            (false, true) => Tri::Unknown,
+            (false, false) => asked(false),
         };
         Context {
             may_share_node: if self.workload.separates_roles {

@@ -19,6 +19,7 @@ pub fn judge(variable: &str, value: Option<&str>, cx: &Context) -> Judgement {
     };
     let verdict = withheld(&setting)
         .or_else(|| version_mismatch(&setting))
+        .or_else(|| open_backend(&setting))
         .or_else(|| off_the_path(&setting))
         .unwrap_or_else(|| rule_of(row)(&setting));
     Judgement {
@@ -163,6 +164,42 @@ const UCX_UNUSED: &str = "KV does not move with UCX here";
 
 fn off_the_path_because(why: &str, name: &str) -> String {
     format!("not on the data path: {why}, so {name} has no effect on it")
+}
+
+/// The variable acts on what moves KV here, or may: `UCX_*` beside Mooncake does not, nor `MC_*` beside NIXL.
+pub fn may_move_kv(variable: &str, cx: &Context) -> bool {
+    match catalogue::find(variable).map(|row| row.owner) {
+        Some(Owner::Ucx) => !ucx_unused(cx),
+        Some(Owner::Mooncake) => matches!(cx.backend, Backend::Other | Backend::Unknown),
+        _ => true,
+    }
+}
+
+/// On EFA nothing says whether UCX or libfabric moves KV: what is right with both is right, and what is wrong with UCX may
+/// be wrong.
+fn open_backend(s: &Setting<'_>) -> Option<Verdict> {
+    let open = s.cx.backend == Backend::Unknown && s.cx.efa == Tri::Yes;
+    if !open || s.variable.owner != Owner::Ucx || s.value.is_none() {
+        return None;
+    }
+    let with_ucx = judge(
+        s.variable.name,
+        s.value,
+        &Context {
+            backend: Backend::Ucx,
+            ..s.cx.clone()
+        },
+    );
+    (with_ucx.status >= Status::Warn).then(|| {
+        Verdict::warn(
+            with_ucx.rule,
+            format!(
+                "which backend moves KV is not known: with LIBFABRIC {} has no effect, and with UCX {}",
+                s.variable.name, with_ucx.reason
+            ),
+            "select the LIBFABRIC backend, which EFA needs",
+        )
+    })
 }
 
 fn off_the_path(s: &Setting<'_>) -> Option<Verdict> {

@@ -88,6 +88,17 @@ fn shown(s: &Setting<'_>, value: &str) -> String {
     }
 }
 
+/// An address without its brackets.
+fn bare(address: &str) -> &str {
+    address.trim().trim_start_matches('[').trim_end_matches(']')
+}
+
+/// An address that nobody outside the pod reaches.
+pub fn is_loopback(address: &str) -> bool {
+    let host = bare(address);
+    host.eq_ignore_ascii_case("localhost") || host.starts_with("127.") || host == "::1"
+}
+
 /// Peers on other nodes are told this address.
 fn advertised_address(s: &Setting<'_>) -> Verdict {
     let Some(value) = s.value else {
@@ -96,11 +107,8 @@ fn advertised_address(s: &Setting<'_>) -> Verdict {
             "unset: the worker advertises the address that it finds itself",
         );
     };
-    let host = value.trim().trim_start_matches('[').trim_end_matches(']');
-    let everywhere = matches!(host, "0.0.0.0" | "::" | "");
-    let loopback =
-        host.eq_ignore_ascii_case("localhost") || host.starts_with("127.") || host == "::1";
-    if (everywhere || loopback) && s.cx.kv_crosses_nodes() {
+    let everywhere = matches!(bare(value), "0.0.0.0" | "::" | "");
+    if (everywhere || is_loopback(value)) && s.cx.kv_crosses_nodes() {
         return Verdict::fail(
             "I1",
             format!(

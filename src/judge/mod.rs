@@ -29,7 +29,8 @@ mod ucx_tls;
 mod ucx_tls_cures;
 mod ucx_values;
 
-pub use dispatch::judge;
+pub use dispatch::{judge, may_move_kv};
+pub use engines::is_loopback;
 pub use transports::TransportList;
 
 use crate::report::Status;

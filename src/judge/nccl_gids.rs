@@ -1,6 +1,6 @@
 //! NCCL_IB_GID_INDEX: addresses on RoCE.
 
-use super::context::{Link, Tri, Version};
+use super::context::{Context, Link, Tri, Version};
 use super::nccl::{between_nodes, soften};
 use super::setting::{Setting, Verdict};
 use crate::report::Status;
@@ -19,6 +19,20 @@ pub(super) fn gid_index_unset(s: &Setting<'_>) -> Verdict {
         );
     }
     Verdict::ok("5.3", "unset: NCCL finds the RoCE v2 entry itself")
+}
+
+/// What the index does where no RoCE port is ACTIVE.
+fn without_roce(cx: &Context) -> &'static str {
+    let all = cx.nics.as_deref().unwrap_or_default();
+    if all.iter().any(|n| n.active && n.link == Link::InfiniBand) {
+        "is ignored on InfiniBand"
+    } else if all.iter().any(|n| n.link == Link::Ethernet) {
+        "acts on RoCE, and no RoCE port of the pod is ACTIVE"
+    } else if all.is_empty() {
+        "acts on RoCE, and the pod can open no RDMA port"
+    } else {
+        "acts on RoCE only, and the pod has no such port"
+    }
 }
 
 pub(super) fn gid_index(s: &Setting<'_>, number: i64) -> Verdict {
@@ -43,7 +57,7 @@ pub(super) fn gid_index(s: &Setting<'_>, number: i64) -> Verdict {
         .active_ports()
         .map(|mut ports| ports.any(|n| n.link == Link::Ethernet));
     match (roce, cx.gids.as_ref()) {
-        (Some(false), _) => Verdict::ok("5.3", format!("{number} is ignored on InfiniBand")),
+        (Some(false), _) => Verdict::ok("5.3", format!("{number} {}", without_roce(cx))),
         (None, _) => Verdict::ok(
             "5.3",
             format!(
@@ -76,5 +90,32 @@ pub(super) fn gid_index(s: &Setting<'_>, number: i64) -> Verdict {
                 FIX,
             ),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::judge::context::Context;
+    use crate::judge::judge;
+
+    #[test]
+    fn infiniband_is_named_only_where_it_is() {
+        for (nics, words) in [
+            ("mlx5_0:1/IB/ACTIVE", "is ignored on InfiniBand"),
+            (
+                "mlx5_0:1/IB/ACTIVE,mlx5_1:1/Ethernet/DOWN",
+                "is ignored on InfiniBand",
+            ),
+            (
+                "mlx5_0:1/Ethernet/DOWN",
+                "no RoCE port of the pod is ACTIVE",
+            ),
+            ("mlx5_0:1/IB/DOWN", "has no such port"),
+            ("none", "can open no RDMA port"),
+        ] {
+            let cx = Context::for_explain(&format!("nics={nics}")).expect("a place");
+            let got = judge("NCCL_IB_GID_INDEX", Some("3"), &cx);
+            assert!(got.reason.contains(words), "{nics}: {got:?}");
+        }
     }
 }

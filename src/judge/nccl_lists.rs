@@ -342,6 +342,11 @@ pub(super) fn socket_ifname(s: &Setting<'_>) -> Verdict {
             IFNAME_FIX,
         );
     }
+    if s.cx.ranks_internode != Tri::No
+        && let Some(verdict) = unreachable_interface(value, &list)
+    {
+        return verdict;
+    }
     if let Some((item, why)) = list.impossible() {
         return Verdict::warn(
             "5.2",
@@ -358,6 +363,33 @@ pub(super) fn socket_ifname(s: &Setting<'_>) -> Verdict {
             ),
         ),
     }
+}
+
+/// Interfaces that every node has with the same addresses, so that ranks on other nodes cannot be reached over them. Unlike
+/// the default, a list takes them where it does not leave them out, and `lo` comes first.
+/// <https://github.com/horovod/horovod/pull/700>, <https://github.com/horovod/horovod/issues/310>
+fn unreachable_interface(value: &str, list: &List<'_>) -> Option<Verdict> {
+    if list.exclude {
+        return list.selects("lo", None).then(|| {
+            Verdict::warn(
+                "5.2",
+                format!(
+                    "{value:?} lets loopback in, which NCCL finds first and over which ranks on other nodes cannot be reached"
+                ),
+                format!("write {value},lo, or remove NCCL_SOCKET_IFNAME: the default leaves lo and docker to the last"),
+            )
+        });
+    }
+    let bridge = |item: &Item<'_>| ["docker", "virbr"].iter().any(|b| item.name.starts_with(b));
+    list.items.iter().all(bridge).then(|| {
+        Verdict::warn(
+            "5.2",
+            format!(
+                "{value:?} names a bridge inside the node, over which ranks on other nodes cannot be reached"
+            ),
+            IFNAME_FIX,
+        )
+    })
 }
 
 /// Of the interfaces of the pod where they are known, else by what is written. A pod that has nothing else is no matter
@@ -491,13 +523,20 @@ mod tests {
             ("=lo", "net=eth0", Fail),
             ("^eth0", "net=eth0", Fail),
             ("^eth", "net=eth0,eth1", Fail),
-            ("^=eth0", "net=eth0,eth1", Ok),
+            ("^=eth0", "net=eth0,eth1", Warn),
+            ("^=eth0,lo", "net=eth0,eth1", Ok),
+            ("^docker0", "net=eth0", Warn),
+            ("^docker0", "net=eth0;internode=no", Ok),
+            ("^lo,docker0", "net=eth0", Ok),
+            ("=docker0", "net=eth0,docker0", Warn),
+            ("docker0,eth0", "net=eth0,docker0", Ok),
             ("lo,eth9", "net=eth0", Fail),
             ("lo, eth0", "net=eth0", Fail),
             ("^eth0", "net=eth0;internode=no", Ok),
             ("^eth0", "net=eth0;mnnvl=yes", Warn),
             ("=lo", "net=eth0;mnnvl=yes", Warn),
-            ("^ib,docker", "net=eth0", Ok),
+            ("^ib,docker", "net=eth0", Warn),
+            ("^ib,docker,lo", "net=eth0", Ok),
             ("eth0, eth1", "net=eth0,eth1", Warn),
         ] {
             assert_eq!(
@@ -516,6 +555,8 @@ mod tests {
             ("NCCL_IB_HCA", "==mlx5_0:1", Warn),
             ("NCCL_IB_HCA", "mlx5_0, mlx5_1", Warn),
             ("NCCL_SOCKET_IFNAME", "eth0", Ok),
+            ("NCCL_SOCKET_IFNAME", "^docker0", Warn),
+            ("NCCL_SOCKET_IFNAME", "=docker0", Warn),
             ("NCCL_SOCKET_IFNAME", "eth*", Fail),
             ("NCCL_SOCKET_IFNAME", "lo", Warn),
         ] {

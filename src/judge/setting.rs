@@ -120,6 +120,8 @@ impl Context {
         match self.active_ports() {
             Some(ports) => Some(ports.map(vendor_of).collect()),
             None if self.efa == Tri::Yes => Some(vec![Vendor::Efa]),
+            // Who claims a ComputeDomain and asks for no device relies on NVLink alone.
+            None if self.rdma == Tri::No && self.on_mnnvl() => Some(vec![]),
             None => None,
         }
     }

@@ -200,7 +200,11 @@ fn mnnvl(s: &Setting<'_>, value: &str) -> Verdict {
             },
             "3.2",
             format!(
-                "{value:?} turns NVLink between nodes off although the pods share a domain: KV falls to the NIC"
+                "{value:?} turns NVLink between nodes off although the pods share a domain: KV falls to {}",
+                match cx.rdma_present() {
+                    Tri::No => "TCP, since there is no RDMA device",
+                    Tri::Yes | Tri::Unknown => "the NIC",
+                }
             ),
             "remove UCX_CUDA_IPC_ENABLE_MNNVL",
         ),

@@ -9,6 +9,9 @@ use crate::report::Status;
 /// Tokens beyond this do not fit the mask that UCX keeps.
 const MASK_BITS: usize = 64;
 
+/// The transports of RDMA devices that put and get GPU memory directly.
+const RDMA_DATA: [&str; 4] = ["rc_mlx5", "rc_verbs", "dc_mlx5", "srd"];
+
 pub(super) fn judge(s: &Setting<'_>) -> Verdict {
     let Some(value) = s.value else {
         return Verdict::ok(
@@ -106,7 +109,7 @@ pub(super) struct List<'a> {
 impl<'a> List<'a> {
     pub(super) fn new(chosen: &'a Selection, cx: &'a Context) -> Self {
         let vendors = cx.vendors();
-        let rdma = ["rc_mlx5", "rc_verbs", "dc_mlx5", "srd"]
+        let rdma = RDMA_DATA
             .into_iter()
             .filter(|t| chosen.data.contains(t))
             .filter(|t| {
@@ -249,8 +252,7 @@ impl<'a> List<'a> {
         if !self.rdma.is_empty() || self.chosen.data.is_empty() || self.carried_by_mnnvl() {
             return None;
         }
-        let no_port = self.cx.vendors().is_some_and(|v| v.is_empty());
-        if no_port && self.chosen.negated && self.has("rc_verbs") && !self.cx.on_mnnvl() {
+        if self.no_device() && self.chosen.negated && self.has("rc_verbs") && !self.cx.on_mnnvl() {
             // The list takes no RDMA away: that there is none is another finding, as it is when the variable is unset.
             return None;
         }
@@ -293,14 +295,20 @@ impl<'a> List<'a> {
     }
 
     fn no_rdma_fail(&self, crossing: bool) -> Problem {
-        let named: Vec<&str> = ["rc_mlx5", "rc_verbs", "dc_mlx5", "srd"]
-            .into_iter()
-            .filter(|t| self.has(t))
-            .collect();
-        if self.cx.vendors().is_some_and(|v| v.is_empty()) {
+        let named: Vec<&str> = RDMA_DATA.into_iter().filter(|t| self.has(t)).collect();
+        if self.no_device() {
             return Problem::fail(
                 "R2",
-                "no RDMA port of the pod is ACTIVE, and nothing else in it is fast between nodes",
+                match self.cx.on_mnnvl() {
+                    true => format!(
+                        "without cuda_ipc nothing uses NVLink between nodes, and {}: KV goes over TCP at best",
+                        self.no_port()
+                    ),
+                    false => format!(
+                        "{}, and nothing else in it is fast between nodes",
+                        self.no_port()
+                    ),
+                },
                 Cure::act(if self.cx.on_mnnvl() {
                     "allow cuda_ipc, which uses NVLink between nodes"
                 } else {
@@ -345,15 +353,34 @@ impl<'a> List<'a> {
 
     /// R4. Shared-memory transports do not count: NIXL asks for peer error handling, which they refuse.
     fn no_active_messages(&self) -> Option<Problem> {
-        let carries = self.has("tcp") || self.has_ud() || !self.rdma.is_empty();
+        let ud = self.has_ud() && !self.no_device();
+        let carries = self.has("tcp") || ud || !self.rdma.is_empty();
         if carries || self.chosen.data.is_empty() {
             return None;
         }
-        Some(Problem::fail(
-            "R4",
-            "no transport for active messages between pods is enabled (rc, dc, ud, srd or tcp), so UCX cannot make an endpoint",
-            Cure::GoodList,
-        ))
+        let names_rdma = self.has_ud() || RDMA_DATA.iter().any(|t| self.has(t));
+        let without_device = names_rdma && self.no_device();
+        let reason = match without_device {
+            true => format!(
+                "no transport for active messages between pods is left, so UCX cannot make an endpoint: {} and tcp is not enabled",
+                self.no_port()
+            ),
+            false => "no transport for active messages between pods is enabled (rc, dc, ud, srd or tcp), so UCX cannot make an endpoint".to_owned(),
+        };
+        Some(Problem::fail("R4", reason, Cure::GoodList))
+    }
+
+    /// It is known that no RDMA device is there to use.
+    fn no_device(&self) -> bool {
+        self.cx.vendors().is_some_and(|v| v.is_empty())
+    }
+
+    /// In words: a probe saw the ports, a manifest only what is asked for.
+    fn no_port(&self) -> &'static str {
+        match self.cx.nics {
+            Some(_) => "no RDMA port of the pod is ACTIVE",
+            None => "the pod asks for no RDMA device",
+        }
     }
 
     /// R8.
@@ -619,6 +646,8 @@ mod tests {
             (",", "ucx=1.20", Fail, "1.1"),
             (&many, "", Warn, "1.1"),
             ("all,rc", "backend=LIBFABRIC", Ok, "8"),
+            ("rc,cuda_copy", "efa=yes;backend=unknown", Warn, "R7"),
+            ("srd,cuda_copy", "efa=yes;backend=unknown", Ok, "8"),
         ] {
             let got = at(value, place);
             assert_eq!(
@@ -746,6 +775,14 @@ mod tests {
             mnnvl: Tri::No,
             ..Context::default()
         };
+        let domain_alone = Context {
+            mnnvl: Tri::Yes,
+            ..no_device.clone()
+        };
+        let domain_and_maybe = Context {
+            rdma: Tri::Unknown,
+            ..domain_alone.clone()
+        };
         let one_node = Context {
             may_share_node: Tri::Yes,
             ..Context::default()
@@ -757,6 +794,17 @@ mod tests {
             // That nothing is requested is a check of its own.
             ("^cuda_ipc", &no_device, Ok),
             ("rc,cuda_copy,cuda_ipc", &no_device, Ok),
+            // Who claims a domain and asks for no device has NVLink alone.
+            ("cuda_copy,cuda_ipc,tcp", &domain_alone, Ok),
+            ("rc,cuda_copy,cuda_ipc,tcp", &domain_alone, Ok),
+            ("^ib", &domain_alone, Ok),
+            ("rc_x,rc,cuda_copy,cuda_ipc", &domain_alone, Fail),
+            ("ud,cuda_copy,cuda_ipc", &domain_alone, Fail),
+            ("rc,cuda_copy", &domain_alone, Fail),
+            ("rc,cuda_copy,tcp", &domain_alone, Fail),
+            ("^cuda_ipc", &domain_alone, Fail),
+            ("rc_x,rc,cuda_copy,cuda_ipc", &domain_and_maybe, Ok),
+            ("^cuda_ipc", &domain_and_maybe, Warn),
             ("^cuda", &nothing, Fail),
             ("^cuda_copy", &nvidia, Fail),
             ("tcp,self", &nothing, Fail),

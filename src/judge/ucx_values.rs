@@ -1,8 +1,10 @@
 //! How UCX reads values, and what it does with one that it cannot read (rule V1).
 
 use super::context::Context;
+use super::dispatch::judge;
 use super::setting::{Setting, Verdict};
 use crate::catalogue::ValueKind;
+use crate::report::Status;
 
 /// The verdict on a value that UCX cannot read; None when it can.
 pub(super) fn unreadable(s: &Setting<'_>) -> Option<Verdict> {
@@ -10,7 +12,37 @@ pub(super) fn unreadable(s: &Setting<'_>) -> Option<Verdict> {
     if readable(s.variable.kind, value, s.cx) {
         return None;
     }
-    Some(refuse(s.variable.name, value, &expected(s.variable.kind)))
+    let expected = match words(s.variable.kind) {
+        [] => expected(s.variable.kind),
+        words => right_words(s, words),
+    };
+    Some(refuse(s.variable.name, value, &expected))
+}
+
+/// The words of a switch.
+fn words(kind: ValueKind) -> &'static [&'static str] {
+    match kind {
+        ValueKind::Bool => &["y", "n"],
+        ValueKind::Ternary => &["y", "n", "try"],
+        ValueKind::TernaryAuto => &["y", "n", "try", "auto"],
+        ValueKind::OnOffAuto => &["on", "off", "try", "auto"],
+        _ => &[],
+    }
+}
+
+/// Those of the words that are right here: who mends a value is not led to another wrong one.
+fn right_words(s: &Setting<'_>, words: &[&'static str]) -> String {
+    let is_right = |word: &&str| judge(s.variable.name, Some(*word), s.cx).status < Status::Warn;
+    let right: Vec<&str> = words.iter().copied().filter(is_right).collect();
+    let all = match right.is_empty() {
+        true => words,
+        false => right.as_slice(),
+    };
+    match all.split_last() {
+        Some((last, [])) => (*last).to_owned(),
+        Some((last, rest)) => format!("{} or {last}", rest.join(", ")),
+        None => String::new(),
+    }
 }
 
 /// The verdict on a value outside the syntax, by the place where the option lives.
@@ -148,10 +180,6 @@ fn is_uint(value: &str) -> bool {
 
 fn expected(kind: ValueKind) -> String {
     match kind {
-        ValueKind::Bool => "y or n".to_owned(),
-        ValueKind::Ternary => "y, n or try".to_owned(),
-        ValueKind::TernaryAuto => "y, n, try or auto".to_owned(),
-        ValueKind::OnOffAuto => "on, off, try or auto".to_owned(),
         ValueKind::Uint => "a number or inf".to_owned(),
         ValueKind::UintAuto => "a number, inf or auto".to_owned(),
         ValueKind::Fraction => "a decimal number".to_owned(),
@@ -215,6 +243,21 @@ fn domain(name: &str) -> &'static str {
 mod tests {
     use super::*;
     use crate::judge::context::Version;
+
+    #[test]
+    fn a_remedy_is_no_other_fault() {
+        for (place, fix) in [
+            ("", "write y or try, or remove UCX_IB_GPU_DIRECT_RDMA"),
+            (
+                "peermem=no;dmabuf=no",
+                "write try, or remove UCX_IB_GPU_DIRECT_RDMA",
+            ),
+        ] {
+            let cx = Context::for_explain(place).expect("a place");
+            let got = judge("UCX_IB_GPU_DIRECT_RDMA", Some("true"), &cx);
+            assert_eq!(got.fix.as_deref(), Some(fix), "{place}");
+        }
+    }
 
     #[test]
     fn words_are_read_as_ucx_reads_them() {

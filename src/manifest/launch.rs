@@ -228,6 +228,15 @@ pub(super) fn module(words: &[&str]) -> Option<Module> {
     None
 }
 
+/// The command starts vLLM by its own server, which sets no address of its pod for peers as Dynamo's launcher does.
+pub(super) fn is_vllm_server(words: &[&str]) -> bool {
+    let own = |module: &str| module == "vllm" || module.starts_with("vllm.");
+    words.windows(2).any(|pair| {
+        let (first, second) = (base(pair[0].trim()), pair[1].trim());
+        first == "vllm" && second == "serve" || first == "-m" && own(second)
+    })
+}
+
 fn by_module(module: &str) -> Option<Module> {
     let mut parts = module.split('.');
     match (parts.next()?, parts.next().unwrap_or_default()) {

@@ -55,6 +55,19 @@ impl Range {
         }
     }
 
+    /// A part of the text that stands in this range.
+    pub fn within(self, text: &str, at: usize, length: usize) -> Self {
+        let lines = text.get(..at).unwrap_or_default().matches('\n').count();
+        let start = self.start + at;
+        Self {
+            start,
+            end: start + length,
+            line: self
+                .line
+                .saturating_add(u32::try_from(lines).unwrap_or(u32::MAX)),
+        }
+    }
+
     /// The spot in its file. Trailing blanks are left out.
     pub fn spot(self, file: &Arc<SourceFile>) -> Spot {
         let text = &file.text;

@@ -285,6 +285,7 @@ impl<'a> Pod<'a> {
             let Some(key) = key.text() else { continue };
             if key.starts_with("networking.gke.io/")
                 || key.starts_with("k8s.v1.cni.cncf.io/networks")
+                || key == "v1.multus-cni.io/default-network"
             {
                 keys.push(name_of(key));
             }

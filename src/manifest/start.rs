@@ -29,6 +29,8 @@ pub(super) struct Start {
     pub module: Option<Module>,
     /// Flags of the serving command; of all commands when none is known to serve.
     pub flags: Flags,
+    /// The engine is vLLM by its own server, and not by Dynamo's launcher.
+    pub vllm_server: bool,
     /// The script says `ulimit -l unlimited`.
     pub ulimit_memlock: bool,
     /// The script was too long, too deep or too much work: what it sets is not known.
@@ -263,7 +265,7 @@ impl Reader<'_> {
             (Some((text, place)), _) => self.script(&text, place, depth + 1),
             (None, Some(module)) => {
                 let arguments: Vec<Argument> = words.iter().map(|w| self.argument(w)).collect();
-                self.serve(module, &arguments);
+                self.serve(module, &arguments, launch::is_vllm_server(&plain));
             }
             (None, None) if self.serves == 0 => {
                 let arguments: Vec<Argument> = words.iter().map(|w| self.argument(w)).collect();
@@ -359,7 +361,7 @@ impl Reader<'_> {
         Some(from + content.find(inner)?)
     }
 
-    fn serve(&mut self, module: Module, arguments: &[Argument]) {
+    fn serve(&mut self, module: Module, arguments: &[Argument], vllm_server: bool) {
         self.serves += 1;
         let flags = Flags::parse(arguments);
         match (self.start.module, module) {
@@ -368,8 +370,12 @@ impl Reader<'_> {
             (Some(Module::Other) | None, _) => {
                 self.start.module = Some(module);
                 self.start.flags = flags;
+                self.start.vllm_server = vllm_server;
             }
-            _ => self.start.flags.intersect(&flags),
+            _ => {
+                self.start.flags.intersect(&flags);
+                self.start.vllm_server &= vllm_server;
+            }
         }
         if module == Module::Other {
             return;

@@ -15,7 +15,7 @@ use super::workload::{Engine, EnvEntry, EnvValue, Role, UNRECOGNISED, UnknownVar
 use super::yaml::{Node, Tree};
 use crate::catalogue;
 use crate::sanitise;
-use crate::source::SourceFile;
+use crate::source::{SourceFile, Spot};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -148,6 +148,10 @@ pub(super) fn build(pod: &Pod<'_>, framework: Option<&str>, scope: Scope<'_, '_>
         unknown_parts,
         kv_transfer,
         flags: reported(&start.flags, &config),
+        flag_spots: flag_spots(pod, scope.file),
+        kv_events_port: kv_events_port(engine, &start.flags),
+        vllm_server: start.vllm_server,
+        env_unread: start.unread || env.is_open(),
     };
     Built {
         worker,
@@ -283,12 +287,86 @@ fn name_only(range: Range, name: &str, text: &str) -> Range {
 }
 
 /// Flags that checks compare, from the command line or the configuration file.
+/// The port of `--kv-events-config`.
+/// <https://github.com/vllm-project/vllm/blob/v0.11.0/vllm/config/kv_events.py>
+fn kv_events_port(engine: Option<Engine>, flags: &Flags) -> Option<u16> {
+    /// Where nothing else is said.
+    const ENDPOINT: &str = "tcp://*:5557";
+    if engine != Some(Engine::Vllm) {
+        return None;
+    }
+    let json: serde_json::Value = serde_json::from_str(flags.text(&["kv-events-config"])?).ok()?;
+    let is_on = json.get("enable_kv_cache_events")?.as_bool()?;
+    let endpoint = json
+        .get("endpoint")
+        .map_or(Some(ENDPOINT), |at| at.as_str())?;
+    let (_, port) = endpoint.rsplit_once(':')?;
+    port.parse().ok().filter(|_| is_on)
+}
+
+/// Flags whose value is a number.
+const NUMBERS: [&str; 5] = [
+    "tensor-parallel-size",
+    "pipeline-parallel-size",
+    "data-parallel-size",
+    "block-size",
+    "disaggregation-bootstrap-port",
+];
+
+/// As long as a port at most.
+fn is_small(text: &str) -> bool {
+    (1..=5).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit())
+}
+
+/// Where the reported flags stand among the words of the command: the word that follows where it is the value, the name
+/// alone inside a script.
+fn flag_spots(pod: &Pod<'_>, file: &Arc<SourceFile>) -> BTreeMap<&'static str, Spot> {
+    let words: Vec<Node<'_>> = ["command", "args"]
+        .iter()
+        .filter_map(|key| pod.container?.get(key))
+        .flat_map(|list| list.items().chain(list.word().is_some().then_some(list)))
+        .filter(|node| node.text().is_some() && node.holds_only_content())
+        .collect();
+    let mut spots = BTreeMap::new();
+    for (name, aliases) in flags::REPORTED {
+        let found = words.iter().find_map(|word| {
+            let source = word.written_to(*word);
+            aliases
+                .iter()
+                .find_map(|alias| flag_in(source, alias))
+                .map(|(at, length)| Range::of(*word).within(source, at, length))
+        });
+        if let Some(range) = found {
+            spots.insert(name, range.spot(file));
+        }
+    }
+    spots
+}
+
+/// Where `--name` begins in a text, and its length.
+fn flag_in(source: &str, name: &str) -> Option<(usize, usize)> {
+    let written = [format!("--{name}"), format!("--{}", name.replace('-', "_"))];
+    written.iter().find_map(|flag| {
+        let ends = |c: char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
+        let whole = |at: &usize| {
+            source[..*at].chars().next_back().is_none_or(ends)
+                && source[at + flag.len()..].chars().next().is_none_or(ends)
+        };
+        let mut places = source.match_indices(flag.as_str()).map(|(at, _)| at);
+        places.find(whole).map(|at| (at, flag.len()))
+    })
+}
+
 fn reported(flags: &Flags, config: &Config<'_>) -> BTreeMap<&'static str, String> {
     // Numbers, names of devices and addresses; anything longer or stranger is none of these.
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':' | ',');
     let mut out = BTreeMap::new();
     for (name, aliases) in flags::REPORTED {
         let written = match flags.get(aliases) {
+            // A short number, where a number is wanted, is no secret.
+            Some(Flag::Foreign(text)) if NUMBERS.contains(&name) && is_small(text) => {
+                Some(text.as_str())
+            }
             Some(Flag::Foreign(_)) => Some(UNRECOGNISED),
             _ => flags.shown(aliases).or_else(|| config.word(aliases)),
         };

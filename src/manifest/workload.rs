@@ -257,6 +257,16 @@ pub struct Worker {
     /// Engine flags that both roles must agree on or that name addresses, as far as stated: `tensor-parallel-size`,
     /// `block-size`, `disaggregation-ib-device`, `disaggregation-bootstrap-port`, `host` ...
     pub flags: BTreeMap<&'static str, String>,
+    /// Where those flags are written, for the excerpt; of some it is not known.
+    pub flag_spots: BTreeMap<&'static str, Spot>,
+    /// The port on which vLLM publishes KV events, where it does.
+    pub kv_events_port: Option<u16>,
+    /// The engine is started by vLLM's own server (`vllm serve`), which unlike `dynamo.vllm` sets no address of its pod for
+    /// peers. False where the launcher is not known.
+    pub vllm_server: bool,
+    /// The environment may hold variables that this input does not show: an object of `envFrom`, a file that the start script
+    /// reads.
+    pub env_unread: bool,
 }
 
 impl Worker {
@@ -266,6 +276,11 @@ impl Worker {
             Some(EnvValue::Literal(value)) => Some(value),
             _ => None,
         }
+    }
+
+    /// Where a flag is written; the worker's entry where that is not known.
+    pub fn flag_spot(&self, name: &str) -> &Spot {
+        self.flag_spots.get(name).unwrap_or(&self.spot)
     }
 
     /// A placeholder stands where this part would be.
@@ -302,6 +317,15 @@ impl Worker {
                 Reach::DevicePlugin | Reach::DraRdma | Reach::HostPathInfiniband
             )
         })
+    }
+
+    /// The pod may open RDMA devices that it does not ask for: the host's network brings the host's devices with the right
+    /// permissions, a privileged container sees all of them, and a claim whose template is not at hand may be one.
+    pub fn may_reach_unasked(&self) -> bool {
+        self.reach.contains(&Reach::HostNetwork)
+            || self.privileged
+            || self.lacks("securityContext")
+            || !self.unresolved_claims.is_empty()
     }
 
     /// KV buffers are in host memory (`kv_buffer_device: cpu`).

@@ -532,7 +532,7 @@ fn nodes() -> Vec<Scenario> {
                     domain["status"]["status"] = json!("NotReady");
                     domain["status"]["nodes"].as_array_mut().unwrap().drain(..2);
                 }),
-            &["fail DEP009 g <- DEP003 DEP051 ENV002 ENV008 ENV012 GPU006 K8S001 K8S002"],
+            &["fail DEP009 g <- DEP003 DEP051 ENV002 ENV008 ENV012 GPU006 K8S002"],
         ),
         row(
             "L: decode is in another NVLink domain",

@@ -51,6 +51,7 @@ fn pair(scope: &WorkloadScope<'_>, left: &Worker, right: &Worker) -> Outcome {
             worker,
             workload,
             on_one_node: false,
+            running: crate::checks::scope::Running::default(),
         }
         .backend()
     };
@@ -71,7 +72,11 @@ fn pair(scope: &WorkloadScope<'_>, left: &Worker, right: &Worker) -> Outcome {
     };
     let unknown = a == Backend::Unknown || b == Backend::Unknown;
     if a != b && !unknown {
-        return differs("the backend that moves KV", word(a), word(b));
+        // On EFA one of the two is wrong in itself, which says what to do.
+        return differs("the backend that moves KV", word(a), word(b)).map(|drafts| {
+            let follow = |draft: Draft| draft.follows("efa-backend");
+            drafts.into_iter().map(follow).collect()
+        });
     }
     let (kv, peer) = (&left.kv_transfer, &right.kv_transfer);
     if let (Some(x), Some(y)) = (
@@ -117,7 +122,9 @@ fn family(connector: Option<&str>) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use crate::checks::testing::{Pod, alone, graph, sglang, table, two_sided, vllm};
+    use crate::checks::testing::{
+        EFA, Pod, alone, graph, lines, report, sglang, table, two_sided, vllm,
+    };
     use crate::report::Status::{Fail, Ok, Skipped};
 
     fn connector(json: &str) -> String {
@@ -164,5 +171,20 @@ mod tests {
                 ("aggregated", alone(Pod::of(&nixl)), &[]),
             ],
         );
+    }
+
+    #[test]
+    fn what_is_wrong_on_efa_by_itself_comes_first() {
+        let side = |backend: &str| lines(&[EFA, &vllm(backend)]);
+        let both = report(&two_sided(&side("[\"LIBFABRIC\"]"), &side("[\"UCX\"]")));
+        let fails: Vec<&str> = both
+            .fix_first
+            .iter()
+            .filter(|fix| fix.status == Fail)
+            .map(|fix| fix.id)
+            .collect();
+        assert_eq!(fails, ["K8S003"]);
+        let below = &both.fix_first[0].consequences;
+        assert!(below.iter().any(|c| c.id == "DEP004"), "{below:?}");
     }
 }

@@ -1,6 +1,7 @@
 use crate::check;
 use crate::checks::WorkloadScope;
 use crate::checks::declare::{Draft, Outcome};
+use crate::checks::scope::no_number;
 use crate::facts::container::software::numbers;
 use crate::manifest::workload::{Engine, Role, Worker};
 use crate::observed::Skip;
@@ -103,13 +104,10 @@ fn tensor_parallel(
 ) -> Result<Option<Draft>, Skip> {
     let size = |worker: &Worker| match worker.flags.get("tensor-parallel-size") {
         None => Ok(None),
-        Some(text) => text.parse::<u32>().map(Some).map_err(|_| {
-            let detail = format!(
-                "--tensor-parallel-size {text} of {} is no number",
-                worker.name
-            );
-            Skip::new(SkipReason::Unresolved, detail)
-        }),
+        Some(text) => text
+            .parse::<u32>()
+            .map(Some)
+            .map_err(|_| no_number(worker, "tensor-parallel-size", text)),
     };
     let (Some(from), Some(to)) = (size(left)?, size(right)?) else {
         return Ok(None);
@@ -123,7 +121,7 @@ fn tensor_parallel(
                 "{sizes}: vLLM {version} refuses a prefill worker that is split finer than decode (0.14 and later read from it)"
             ))
             .headline("prefill has a larger tensor-parallel size than decode")
-            .with([left.spot.evidence(), right.spot.evidence()])
+            .with([left, right].map(|w| w.flag_spot("tensor-parallel-size").evidence()))
             .fix(
                 "run vLLM 0.14 or later, or make the tensor-parallel size of prefill at most that of decode",
             ),
@@ -182,7 +180,7 @@ fn cache_type(left: &Worker, right: &Worker) -> Option<Draft> {
     Some(
         Draft::new(status, detail)
             .headline("the ends keep KV in different types")
-            .with([left.spot.evidence(), right.spot.evidence()])
+            .with([left, right].map(|w| w.flag_spot("kv-cache-dtype").evidence()))
             .fix("state the same --kv-cache-dtype in both roles"),
     )
 }

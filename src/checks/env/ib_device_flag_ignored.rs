@@ -51,7 +51,7 @@ fn run(scope: &WorkerScope<'_>) -> Outcome {
     );
     Ok(vec![
         Draft::warn(detail)
-            .with([worker.spot.evidence()])
+            .with([worker.flag_spot("disaggregation-ib-device").evidence()])
             .fix(format!(
                 "set UCX_NET_DEVICES to {devices}, each with its port (`:1`)"
             )),

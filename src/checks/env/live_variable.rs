@@ -9,6 +9,7 @@ use crate::checks::rdma::gid_index_unusable;
 use crate::checks::words;
 use crate::facts::container::process::{InForce, Whose};
 use crate::judge;
+use crate::judge::context::{Backend, Context};
 use crate::observed::Skip;
 use crate::report::{KvPath, SkipReason, Status};
 use crate::sanitise;
@@ -90,7 +91,20 @@ fn judged(container: &Container<'_>, setting: &InForce<'_>) -> Draft {
         let detail = format!("{shown}: not applicable, the worker is aggregated and sends no KV");
         return Draft::ok(detail).on_kv_path(KvPath::Off);
     }
-    let judge = |cx| judge::judge(variable.name, Some(setting.value), cx);
+    // An engine that names NIXL leaves open which backend of it moves KV, and Mooncake is none of them.
+    let beside = judge::may_move_kv(variable.name, &container.context)
+        && !live::may_move_kv(container, variable.name);
+    let judge = |cx: &Context| match beside {
+        true => {
+            let backend = Backend::Ucx;
+            let cx = Context {
+                backend,
+                ..cx.clone()
+            };
+            judge::judge(variable.name, Some(setting.value), &cx)
+        }
+        false => judge::judge(variable.name, Some(setting.value), cx),
+    };
     let verdict = judge(&container.context);
     if let Some(draft) = pasted_gid_index(container, setting, &shown) {
         return draft.on_kv_path(path);
@@ -112,15 +126,15 @@ fn judged(container: &Container<'_>, setting: &InForce<'_>) -> Draft {
         );
         return Draft::skipped(Skip::new(SkipReason::NotCollected, detail)).on_kv_path(path);
     }
-    if let Some((what, contexts)) = live::open_backends(&container.facts, &container.context) {
+    if let Some((what, contexts)) =
+        live::open_backends(&container.facts, &container.context, variable.name)
+    {
         let verdicts: Vec<_> = contexts.iter().map(judge).collect();
         if verdicts
             .iter()
             .any(|other| other.status != verdicts[0].status)
         {
-            let detail = format!(
-                "{shown}: what moves KV is decided by {what} of the worker's command line, which was not read"
-            );
+            let detail = format!("{shown}: what moves KV {what}");
             return Draft::skipped(Skip::new(SkipReason::Unresolved, detail)).on_kv_path(path);
         }
     }
@@ -220,6 +234,16 @@ mod tests {
         ] {
             assert_eq!(one("decode", &format!("{worker}{line}")), status, "{line}");
         }
+        let told = with(
+            "decode",
+            "# process 7 dynamo.sglang\nSGLANG_HOST_IP=127.0.0.1",
+        );
+        let expected = (
+            "env:SGLANG_HOST_IP".to_owned(),
+            Status::Fail,
+            KvPath::Required,
+        );
+        assert_eq!(told, [expected]);
         let answers = [(&ask::ENVIRONMENT, "UCX_TLS=tcp")];
         let draft = outcome(run, &container("decode", &answers))
             .unwrap()

@@ -13,7 +13,7 @@ check! {
     /// and KV goes to the NIC or to TCP.
     ///
     /// ## Fix
-    /// Remove `^cuda_ipc` from UCX_TLS, or remove UCX_CUDA_IPC_ENABLE_MNNVL.
+    /// Allow `cuda_ipc` in UCX_TLS (remove `^cuda_ipc`, or add it to the list), or remove UCX_CUDA_IPC_ENABLE_MNNVL.
     ///
     /// ## Sources
     /// UCX v1.20.0 `src/uct/cuda/cuda_ipc`; ai-dynamo/nixl#1110.
@@ -25,8 +25,7 @@ check! {
 const SWITCH: &str = "UCX_CUDA_IPC_ENABLE_MNNVL";
 
 fn excludes(tls: &str) -> bool {
-    let list = TransportList::parse(tls);
-    list.negated() && !list.allows("cuda_ipc")
+    !TransportList::parse(tls).allows("cuda_ipc")
 }
 
 fn run(scope: &WorkerScope<'_>) -> Outcome {
@@ -76,6 +75,11 @@ mod tests {
             "mnnvl-without-cuda-ipc",
             &[
                 ("cuda_ipc excluded", tls("^cuda_ipc"), &[Warn, Warn]),
+                (
+                    "cuda_ipc not in the list",
+                    tls("rc,cuda_copy"),
+                    &[Warn, Warn],
+                ),
                 ("another transport excluded", tls("^tcp"), &[]),
                 (
                     "a list of what is wanted",

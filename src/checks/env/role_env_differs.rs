@@ -63,8 +63,15 @@ fn pair(left: &Worker, right: &Worker) -> Outcome {
         }
     }
     if drafts.is_empty() {
+        let tls = |worker: &Worker| worker.literal("UCX_TLS").map(str::to_owned);
+        let words = match tls(left) == tls(right) {
+            true => "",
+            false => {
+                " (UCX_TLS differs in the order or in the copy transport of the GPU, which does not matter)"
+            }
+        };
         drafts.push(Draft::ok(format!(
-            "{} and {} have the same transport settings",
+            "{} and {} have the same transport settings{words}",
             left.name, right.name
         )));
     }

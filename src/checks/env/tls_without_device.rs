@@ -23,7 +23,7 @@ check! {
 fn run(scope: &WorkerScope<'_>) -> Outcome {
     scope.require_kv()?;
     let worker = scope.worker;
-    if worker.rdma_requested() || worker.compute_domain() {
+    if worker.rdma_requested() || worker.compute_domain() || scope.running.opens_devices {
         return Err(Skip::not_applicable());
     }
     let value = scope.literal("UCX_TLS")?.ok_or_else(Skip::not_applicable)?;

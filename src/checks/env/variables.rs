@@ -18,8 +18,8 @@ check! {
     ///
     /// One finding per variable that is set, named `env:<VARIABLE>`. The value is judged in the context of its worker: its
     /// GPUs, its RDMA resources, its KV backend, its nodes. `explain VARIABLE` says what a variable does, and
-    /// `explain VARIABLE=VALUE` judges a value on the spot. Whether a named NIC exists is for a node to say, and a check of
-    /// its own.
+    /// `explain VARIABLE=VALUE` judges a value on the spot. Whether a named NIC exists, or
+    /// GPUDirect RDMA where UCX_IB_GPU_DIRECT_RDMA demands it, is for a node to say, and a check of its own (ENV010).
     ///
     /// ## Why it matters
     /// A wrong value is rarely an error message. UCX drops a device or a transport it does not know with one warning and
@@ -163,6 +163,8 @@ mod tests {
         let tls =
             |container: &str, value: &str| graph(&lines(&[container, &env(&[("UCX_TLS", value)])]));
         let nvlink = lines(&[CLAIM, &env(&[("UCX_TLS", "cuda_copy,cuda_ipc,tcp")])]);
+        let without_device = lines(&[CLAIM, &env(&[("UCX_TLS", "rc_x,rc,cuda_copy,cuda_ipc")])]);
+        let privileged = lines(&[&without_device, "securityContext: {privileged: true}"]);
         let on_cpu =
             vllm("[\"UCX\"]").replace("kv_both\"", "kv_both\",\"kv_buffer_device\":\"cpu\"");
         let tcp = env(&[("UCX_TLS", "tcp,self")]);
@@ -183,6 +185,16 @@ mod tests {
                 (
                     "no RDMA transport in a domain",
                     both(Pod::of(&nvlink).spec(&claims("chan"))) + &channel("chan"),
+                    &[Ok, Ok],
+                ),
+                (
+                    "RDMA transports in a domain, and no device for them",
+                    both(Pod::of(&without_device).spec(&claims("chan"))) + &channel("chan"),
+                    &[Fail, Fail],
+                ),
+                (
+                    "RDMA transports in a domain, and the host's devices at hand",
+                    both(Pod::of(&privileged).spec(&claims("chan"))) + &channel("chan"),
                     &[Ok, Ok],
                 ),
                 (

@@ -1,9 +1,9 @@
 use crate::check;
 use crate::checks::WorkloadScope;
 use crate::checks::declare::{Draft, Outcome};
+use crate::checks::scope::no_number;
 use crate::manifest::workload::Worker;
 use crate::observed::Skip;
-use crate::report::SkipReason;
 
 check! {
     /// Prefill and decode use different KV block sizes.
@@ -35,8 +35,7 @@ fn pair(left: &Worker, right: &Worker) -> Outcome {
     };
     for (size, worker) in [(a, left), (b, right)] {
         if size.parse::<u64>().is_err() {
-            let detail = format!("--block-size {size} of {} is no number", worker.name);
-            return Err(Skip::new(SkipReason::Unresolved, detail));
+            return Err(no_number(worker, "block-size", size));
         }
     }
     if a == b {
@@ -46,7 +45,7 @@ fn pair(left: &Worker, right: &Worker) -> Outcome {
         "--block-size is {a} on {} and {b} on {}: KV blocks do not match",
         left.name, right.name
     );
-    let evidence = [left.spot.evidence(), right.spot.evidence()];
+    let evidence = [left, right].map(|worker| worker.flag_spot("block-size").evidence());
     Ok(vec![
         Draft::fail(detail)
             .with(evidence)

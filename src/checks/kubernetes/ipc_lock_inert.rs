@@ -28,12 +28,18 @@ fn run(scope: &WorkerScope<'_>) -> Outcome {
         Some(user)
             if user != 0 && worker.ipc_lock && !worker.privileged && worker.rdma_requested() =>
         {
+            let seen = [&worker.ipc_lock_spot, &worker.run_as_user_spot];
+            let seen = seen.into_iter().flatten().map(Spot::evidence);
+            if scope.running.locks_memory {
+                let detail = format!(
+                    "IPC_LOCK is not in effect for user {user}, and the containers that run may lock memory all the same"
+                );
+                return Ok(vec![Draft::ok(detail).with(seen)]);
+            }
             let detail = format!(
                 "IPC_LOCK is added, but the container runs as user {user}: the capability is not in effect"
             );
             let fix = "set runAsUser: 0, or raise LimitMEMLOCK of the container runtime";
-            let seen = [&worker.ipc_lock_spot, &worker.run_as_user_spot];
-            let seen = seen.into_iter().flatten().map(Spot::evidence);
             Ok(vec![Draft::warn(detail).with(seen).fix(fix)])
         }
         _ => Err(Skip::not_applicable()),

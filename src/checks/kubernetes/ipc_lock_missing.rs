@@ -15,7 +15,8 @@ check! {
     /// Add `IPC_LOCK` to the container's capabilities.
     ///
     /// ## False alarms
-    /// Nodes whose kubelet and containerd run with LimitMEMLOCK=infinity (AKS): `node` reads the real limit.
+    /// Nodes whose kubelet and containerd run with LimitMEMLOCK=infinity (AKS): `node` and `check` read the real limit, and
+    /// where all running containers may lock memory this is no finding.
     ///
     /// ## Sources
     /// Dynamo guide "disaggregated communication"; NVIDIA/nvidia-container-toolkit#2037.
@@ -40,6 +41,10 @@ fn run(scope: &WorkerScope<'_>) -> Outcome {
         return Ok(vec![Draft::ok("the container may lock memory").with(seen)]);
     }
     known(worker, "securityContext")?;
+    if scope.running.locks_memory {
+        let detail = "RDMA is requested without IPC_LOCK, and the containers that run may lock memory all the same";
+        return Ok(vec![Draft::ok(detail).with(seen)]);
+    }
     let detail = "RDMA is requested without IPC_LOCK: the runtime's limit on locked memory applies (8 MiB by default)";
     let paste = "securityContext:\n  capabilities:\n    add: [IPC_LOCK]";
     Ok(vec![
@@ -52,9 +57,10 @@ fn run(scope: &WorkerScope<'_>) -> Outcome {
 
 #[cfg(test)]
 mod tests {
+    use crate::ask;
     use crate::checks::testing::{
-        CLAIM, EFA, GPU, Pod, RDMA, UNFILLED, alone, alpha, both, claim_template, claims,
-        deployment, graph, lines, table, vllm,
+        CLAIM, EFA, Fleet, GPU, Pod, RDMA, UNFILLED, alone, alpha, both, changed, claim_template,
+        claims, deployment, graph, hcas, lines, table, vllm,
     };
     use crate::report::Status::{Ok, Skipped, Warn};
 
@@ -107,5 +113,35 @@ mod tests {
                 ("aggregated", alone(Pod::of(RDMA)), &[]),
             ],
         );
+    }
+
+    #[test]
+    fn the_limit_of_every_running_container_decides() {
+        let pod = |soft: &str| {
+            let limits =
+                format!("Max locked memory         {soft}            {soft}            bytes");
+            changed(&hcas(&["4: ACTIVE"]), &[(&ask::LIMITS, &limits)])
+        };
+        let of = |prefill: &str, decode: &str, more: &str| {
+            let pods = [("prefill", &pod(prefill)[..]), ("decode", &pod(decode)[..])];
+            let body = lines(&["image: i", RDMA, more]);
+            let fleet = Fleet::of(&pods)
+                .body("prefill", &body)
+                .body("decode", &body);
+            [
+                fleet.statuses("ipc-lock-missing"),
+                fleet.statuses("ipc-lock-inert"),
+            ]
+        };
+        let user = "securityContext: {runAsUser: 1000, capabilities: {add: [IPC_LOCK]}}";
+        assert_eq!(of("unlimited", "unlimited", ""), [vec![Ok, Ok], vec![]]);
+        let [missing, _] = of("unlimited", "8388608", "");
+        assert!(
+            missing.contains(&Ok) && missing.contains(&Warn),
+            "{missing:?}"
+        );
+        assert_eq!(of("unlimited", "unlimited", user)[1], [Ok, Ok]);
+        let inert = &of("unlimited", "8388608", user)[1];
+        assert!(inert.contains(&Ok) && inert.contains(&Warn), "{inert:?}");
     }
 }

@@ -22,8 +22,8 @@ check! {
     ///
     /// ## False alarms
     /// Recipes that pack both roles on one node on purpose (podAffinity) and rely on NVLink between their pods: of running pods
-    /// that share a node and its PID and IPC namespaces nothing is asked. A cluster whose admission webhook adds the resource.
-    /// The pods themselves decide.
+    /// that share a node and its PID and IPC namespaces nothing is asked. A cluster whose admission webhook adds the resource, and privileged
+    /// containers, which see the devices of their node: where all running containers can open some this is no finding.
     ///
     /// ## Sources
     /// Dynamo guide "disaggregated communication" (time to first token); device plugins and DRA drivers for the forms.
@@ -58,6 +58,12 @@ fn run(scope: &WorkerScope<'_>) -> Outcome {
             Draft::ok(detail).with([worker.resources_spot.evidence()]),
         ]);
     }
+    if scope.running.opens_devices {
+        let detail = "the pod asks for no RDMA device, and the containers that run can open some all the same";
+        return Ok(vec![
+            Draft::ok(detail).with([worker.resources_spot.evidence()]),
+        ]);
+    }
     known(worker, "resources")?;
     let peer = scope
         .workload
@@ -65,7 +71,12 @@ fn run(scope: &WorkerScope<'_>) -> Outcome {
         .iter()
         .find(|w| !w.rdma_resources.is_empty());
     let mut detail =
-        "the pod asks for no RDMA device, no ComputeDomain and no host device, so as it is written KV can only travel over TCP".to_owned();
+        "the pod asks for no RDMA device, no ComputeDomain and no host device, ".to_owned();
+    detail.push_str(match worker.privileged {
+        // Who is privileged sees the devices of the node, whichever it is.
+        true => "so KV travels over TCP unless this privileged container finds devices on its node, which nothing assures",
+        false => "so as it is written KV can only travel over TCP",
+    });
     if let Some(peer) = peer {
         let names: Vec<&str> = peer.rdma_resources.keys().map(String::as_str).collect();
         detail.push_str(&format!(
@@ -111,9 +122,9 @@ fn lines(worker: &Worker, peer: Option<&Worker>) -> String {
 #[cfg(test)]
 mod tests {
     use crate::checks::testing::{
-        CLAIM, EFA, GPU, HOST_DEVICES, HOST_VOLUME, Pod, RDMA, UNFILLED, alone, alpha, both,
-        channel, claim_template, claims, deployment, encode_pd, graph, lines, report, table,
-        two_sided, vllm,
+        Answers, CLAIM, EFA, Fleet, GPU, HOST_DEVICES, HOST_VOLUME, Pod, RDMA, UNFILLED, alone,
+        alpha, both, channel, claim_template, claims, deployment, encode_pd, env, graph, hca, hcas,
+        lines, report, table, two_sided, vllm,
     };
     use crate::report::SkipReason;
     use crate::report::Status::{Ok, Skipped, Warn};
@@ -206,5 +217,43 @@ mod tests {
             "{paste}"
         );
         assert_eq!(fix.also.len(), 1, "one cause on two workers is one entry");
+    }
+
+    #[test]
+    fn what_every_running_container_can_open_decides() {
+        let (opens, none) = (hcas(&["4: ACTIVE"]), hca("mlx5_0", "4: ACTIVE", "EPERM"));
+        let of = |decode: &[&Answers], rights: &str| {
+            let mut pods = vec![("prefill", &opens[..])];
+            pods.extend(decode.iter().map(|answers| ("decode", &answers[..])));
+            let body = lines(&[
+                "image: i",
+                GPU,
+                rights,
+                &env(&[("UCX_TLS", "rc,cuda_copy")]),
+            ]);
+            let fleet = Fleet::of(&pods)
+                .body("prefill", &body)
+                .body("decode", &body);
+            let count = |status| {
+                let found = fleet.findings("no-transport-path");
+                found.iter().filter(|f| f.status == status).count()
+            };
+            (
+                count(Ok),
+                count(Warn),
+                fleet.statuses("tls-without-device").len(),
+            )
+        };
+        let privileged = "securityContext: {privileged: true}";
+        assert_eq!(of(&[&opens, &opens], privileged), (2, 0, 0));
+        assert_eq!(of(&[&opens, &none], privileged), (1, 1, 1));
+        let as_written = report(&graph(&lines(&[GPU, privileged])));
+        let said = as_written.checks.iter().find(|f| f.id == "K8S001").unwrap();
+        assert_eq!(said.status, Warn);
+        assert!(
+            said.detail.contains("privileged container"),
+            "{}",
+            said.detail
+        );
     }
 }

@@ -84,7 +84,11 @@ fn sized(scope: &WorkerScope<'_>, size: &str) -> Outcome {
 
 /// The size that the guides ask for, where this API version keeps it.
 fn lines(scope: &WorkerScope<'_>) -> String {
-    let size = shm::asked(scope.worker.engine).size;
+    let asked = shm::asked(scope.worker.engine).size;
+    // Who wrote down enough keeps it.
+    let own = scope.worker.shm_user_mount.as_deref();
+    let enough = |own: &&str| quantity::bytes(own).is_some_and(|bytes| bytes >= shm::SMALL);
+    let size = own.filter(enough).unwrap_or(asked);
     let name = &scope.worker.name;
     match scope.workload.api_version.as_str() {
         "nvidia.com/v1alpha1" => {
@@ -195,6 +199,23 @@ mod tests {
                 assert!(!said.contains(other), "{engine}: {said}");
             }
             assert!(entry.detail.contains("guide"), "{}", entry.detail);
+        }
+    }
+
+    #[test]
+    fn who_wrote_enough_keeps_it() {
+        for (written, pasted) in [("64Gi", "64Gi"), ("1Gi", "16Gi")] {
+            let mount = "volumeMounts: [{name: m, mountPath: /dev/shm}]";
+            let volume = format!(
+                "volumes: [{{name: m, emptyDir: {{medium: Memory, sizeLimit: {written}}}}}]"
+            );
+            let report = report(&both(Pod::of(mount).spec(&volume)));
+            let found = report.fix_first.iter().find(|f| f.id == "K8S013").unwrap();
+            let paste = found.paste.as_deref().unwrap();
+            assert!(
+                paste.ends_with(&format!("sharedMemorySize: {pasted}")),
+                "{paste}"
+            );
         }
     }
 }

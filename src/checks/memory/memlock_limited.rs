@@ -4,6 +4,7 @@ use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
 use crate::facts::limits::Limit;
 use crate::observed::Skip;
+use crate::report::Status;
 
 check! {
     /// The limit on locked memory is too small to register memory.
@@ -115,6 +116,11 @@ fn run(container: &Container<'_>) -> Outcome {
     Ok(vec![draft.headline(headline).with(seen).fix(fix)])
 }
 
+/// The limit was read, and it is no limit to RDMA.
+pub(crate) fn is_enough(container: &Container<'_>) -> bool {
+    run(container).is_ok_and(|drafts| drafts.iter().all(|draft| draft.status == Status::Ok))
+}
+
 /// Bytes as a person reads them; with what `ulimit -l` shows, which counts in units of 1024 bytes.
 fn size(bytes: u64, of_ulimit: bool) -> String {
     let words = match bytes {
@@ -134,7 +140,6 @@ mod tests {
     use super::*;
     use crate::ask;
     use crate::checks::testing::{NOTHING, outcome, pasted, verdict};
-    use crate::report::Status;
 
     const INITIAL: &str = "         0          0 4294967295";
 

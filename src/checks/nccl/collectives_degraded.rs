@@ -6,11 +6,12 @@ use crate::checks::shm;
 use crate::checks::words::counted;
 use crate::facts::nccl_log::{Fault, NcclLog, Network, Via};
 use crate::facts::work_completion;
+use crate::judge::context::Tri;
 use crate::observed::Skip;
 use crate::report::SkipReason;
 
 check! {
-    /// A log of NCCL shows collectives on sockets, on staged copies, or a known fault.
+    /// A log of NCCL shows collectives on sockets, on staged copies, off NVLink, or a known fault.
     ///
     /// Only for a log that a person hands in (`NCCL_DEBUG=INFO`). It is about the ranks of one worker, not about KV.
     ///
@@ -27,7 +28,7 @@ check! {
     /// machines no fault.
     ///
     /// ## Sources
-    /// NCCL v2.28.9-1 `src`; NVIDIA/nccl#451, #952, #1537; vllm-project/vllm#42075; aws-ofi-nccl `src` (selected provider).
+    /// NCCL v2.28.9-1 `src`; NVIDIA/nccl#451, #952, #1537, #1781, #324 (ranks of one node over NET or SHM); vllm-project/vllm#42075; aws-ofi-nccl `src` (selected provider).
     "NCCL001" "collectives-degraded" on Container {
         subsystem: Nccl, kv_path: Off, worst: Fail, causes: &[], since: "0.1.0",
     }
@@ -44,15 +45,22 @@ fn run(container: &Container<'_>) -> Outcome {
         drafts.push(draft.headline(words).with([log.evidence([line])]).fix(fix));
     };
     let over = |wanted: fn(&Via) -> bool| log.channels.keys().any(wanted);
-    let on_socket = over(|via| {
-        matches!(
-            via,
-            Via::Net {
-                network: Network::Socket,
-                ..
-            }
-        )
-    });
+    // Ranks of one node need no network; what it is matters less than that it is one.
+    let networked = log
+        .channels
+        .keys()
+        .find(|via| matches!(via, Via::Net { .. }));
+    let within = networked.filter(|_| log.nodes == Some(1));
+    let on_socket = within.is_none()
+        && over(|via| {
+            matches!(
+                via,
+                Via::Net {
+                    network: Network::Socket,
+                    ..
+                }
+            )
+        });
     let on_libfabric = over(|via| {
         matches!(
             via,
@@ -66,15 +74,37 @@ fn run(container: &Container<'_>) -> Outcome {
     let tcp_provider = log.ofi_providers.iter().find(|provider| {
         let is_chosen =
             log.networks.contains(&Network::Libfabric) && log.nodes.is_some_and(|nodes| nodes > 1);
-        provides(provider, TCP_PROVIDERS) && (on_libfabric || is_chosen)
+        within.is_none() && provides(provider, TCP_PROVIDERS) && (on_libfabric || is_chosen)
     });
-    let staged = log.channels.keys().any(|via| match via {
-        Via::Net {
-            network,
-            gpu_direct: false,
-        } => *network == Network::Ib || *network == Network::Libfabric && tcp_provider.is_none(),
-        _ => false,
-    });
+    let staged = within.is_none()
+        && log.channels.keys().any(|via| match via {
+            Via::Net {
+                network,
+                gpu_direct: false,
+            } => {
+                *network == Network::Ib || *network == Network::Libfabric && tcp_provider.is_none()
+            }
+            _ => false,
+        });
+    let joined = container.context.gpus.as_ref().map(|gpus| gpus.nvswitch) == Some(Tri::Yes);
+    if let Some(via) = within {
+        add(
+            Draft::warn(
+                "channels between GPUs of one node go over the network, so neither NVLink nor peer-to-peer is used between them",
+            ),
+            &format!("via {via}"),
+            "give the container all GPUs of the worker, and remove NCCL_P2P_DISABLE and NCCL_SHM_DISABLE",
+        );
+    }
+    if joined && over(|via| matches!(via, Via::SharedMemory)) {
+        add(
+            Draft::warn(
+                "channels between GPUs of one node copy through host memory, although every pair of GPUs has NVLink",
+            ),
+            "via SHM",
+            "remove NCCL_P2P_DISABLE and NCCL_P2P_LEVEL, and let one container hold the GPUs of the worker",
+        );
+    }
     if let Some(provider) = tcp_provider {
         add(
             Draft::fail(format!(
@@ -340,6 +370,38 @@ mod tests {
         assert!(drafts[0].fix.as_deref().unwrap().contains("ulimit -l"));
         assert!(of_completion("IBV_WC_LOC_PROT_ERR").contains("ACS"));
         assert_eq!(completion("77"), "status 77");
+    }
+
+    #[test]
+    fn ranks_of_one_node_need_nvlink() {
+        let matrix = "\tGPU0\tGPU1\nGPU0\t X \tNV18\nGPU1\tNV18\t X \n";
+        let with = |nodes: u32, via: &str, topology: &str| {
+            let text = format!(
+                "n:1:1 [0] NCCL INFO comm 0x1 rank 0 nRanks 2 nNodes {nodes} localRanks 2 localRank 0 MNNVL 0\n\
+                 n:1:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via {via}\n"
+            );
+            let answers = [
+                (&ask::NCCL_LOG, text.as_str()),
+                (&ask::NVIDIA_SMI_TOPO, topology),
+                (
+                    &ask::DEV_GPU,
+                    "/dev/nvidia0: char rw\n/dev/nvidia1: char rw",
+                ),
+            ];
+            let drafts = outcome(run, &container("decode", &answers)).unwrap();
+            let all: Vec<Status> = drafts.iter().map(|draft| draft.status).collect();
+            all
+        };
+        for via in ["NET/IB/0/GDRDMA", "NET/IB/0", "NET/Socket/0"] {
+            assert_eq!(with(1, via, matrix), [Status::Warn], "{via}");
+        }
+        assert_eq!(with(2, "NET/IB/0/GDRDMA", matrix), [Status::Ok]);
+        assert_eq!(with(2, "NET/Socket/0", matrix), [Status::Fail]);
+        assert_eq!(with(1, "P2P/CUMEM", matrix), [Status::Ok]);
+        assert_eq!(with(1, "SHM/direct/direct", matrix), [Status::Warn]);
+        // Without NVLink shared memory is how it is.
+        let far = matrix.replace("NV18", "SYS");
+        assert_eq!(with(1, "SHM/direct/direct", &far), [Status::Ok]);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::observed::Skip;
 use crate::report::{Evidence, SkipReason};
 
 check! {
-    /// A version of UCX, NIXL or NCCL is known not to work with what is here.
+    /// A version of UCX, NIXL, NCCL or libfabric is known not to work with what is here.
     ///
     /// ## Why it matters
     /// These pairs fail or are slow for reasons that no setting cures.
@@ -19,7 +19,8 @@ check! {
     /// NVIDIA/TensorRT-LLM#6024 (Blackwell needs UCX 1.19); vllm-project/vllm#35799 (NIXL 0.10.0 on B200); UCX v1.18.0
     /// `ib_md.c` (peer memory modules are looked for from 1.18 on); ai-dynamo/nixl#1668 and vllm-project/vllm#55000 (UCX 1.20.0
     /// runs away in a second agent); ai-dynamo/nixl#386 (a UCX of the system before the one of NIXL); nixl 0.6.1 and nixl-cu12
-    /// 0.8.0 as run without libcuda.so.1; UCX v1.15 and v1.16 as run (protocol tables).
+    /// 0.8.0 as run without libcuda.so.1; UCX v1.15 and v1.16 as run (protocol tables); ai-dynamo/dynamo#9727 (libfabric below
+    /// 2.5 with EFA on GB200).
     "NIXL002" "known-bad-version" on Container {
         subsystem: Nixl, kv_path: Supporting, worst: Warn, causes: &[], since: "0.1.0",
     }
@@ -46,6 +47,7 @@ enum Of {
     Ucx,
     Nixl,
     Nccl,
+    Libfabric,
 }
 
 impl Of {
@@ -54,6 +56,7 @@ impl Of {
             Self::Ucx => "UCX",
             Self::Nixl => "NIXL",
             Self::Nccl => "NCCL",
+            Self::Libfabric => "libfabric",
         }
     }
 }
@@ -124,6 +127,14 @@ const TABLE: &[Row] = &[
         fix: "use NCCL 2.23 or later",
         source: "NVIDIA/nccl#1939",
     },
+    Row {
+        of: Of::Libfabric,
+        versions: |version| version < (2, 5),
+        with: has_efa_beside_grace,
+        effect: "cannot register memory of these GPUs with EFA (fi_mr_reg ends in EFAULT)",
+        fix: "use libfabric 2.5 or later",
+        source: "ai-dynamo/dynamo#9727",
+    },
 ];
 
 /// UCX 1.20.0 under NIXL; a wheel tells two numbers of its UCX, and those with 1.20 hold 1.20.0.
@@ -151,6 +162,13 @@ fn has_blackwell(facts: &Facts) -> bool {
     list.is_some_and(|list| list.iter().any(|gpu| gpu.is_blackwell()))
 }
 
+fn has_efa_beside_grace(facts: &Facts) -> bool {
+    let list = facts.gpu.list.known();
+    let efa = facts.rdma.own();
+    list.is_some_and(|list| list.iter().any(|gpu| gpu.is_rack_scale()))
+        && efa.is_ok_and(|devices| devices.iter().any(|device| device.is_efa()))
+}
+
 fn has_only_peer_modules(facts: &Facts) -> bool {
     facts.host.peer_memory().is_ok_and(|(found, _)| {
         !found.is_empty() && !found.iter().any(|path| path.contains("memory_peers"))
@@ -162,6 +180,11 @@ fn run(container: &Container<'_>) -> Outcome {
     let ucx = facts.software.ucx_version();
     let nixl = facts.software.nixl();
     let nccl = facts.software.nccl();
+    let libfabric = facts.software.libfabric.known().map(|seen| Version {
+        text: seen.value.clone(),
+        source: "fi_info".to_owned(),
+        ask: seen.ask,
+    });
     if ucx.is_none() && nixl.is_none() {
         let skip = facts.software.packages.get().err();
         let detail = "no version of UCX or NIXL was seen";
@@ -171,6 +194,7 @@ fn run(container: &Container<'_>) -> Outcome {
         Of::Ucx => ucx.as_ref(),
         Of::Nixl => nixl.as_ref(),
         Of::Nccl => nccl.as_ref(),
+        Of::Libfabric => libfabric.as_ref(),
     };
     let mut drafts = Vec::new();
     for row in TABLE {
@@ -226,7 +250,7 @@ fn shown(version: &Version) -> Evidence {
 mod tests {
     use super::*;
     use crate::ask;
-    use crate::checks::testing::{NOTHING, container, outcome, verdict};
+    use crate::checks::testing::{NOTHING, changed, container, hca, outcome, verdict};
     use crate::report::Status;
 
     fn with(nixl: &str, gpu: &str) -> Result<Status, Skip> {
@@ -349,6 +373,35 @@ mod tests {
             no_gpu("0.8.0")
         );
         assert!(!no_gpu("1.0.1").contains("libcuda.so.1"));
+    }
+
+    #[test]
+    fn libfabric_of_efa_beside_grace() {
+        let with = |version: &str, gpu: &str| {
+            let query = format!("index, name\n0, {gpu}\n");
+            let said = format!("fi_info: {version}\nlibfabric: {version}\nlibfabric api: 2.0\n");
+            let answers = [
+                (
+                    &ask::PYTHON_PACKAGES,
+                    "/v/site-packages/nixl_cu12-1.3.0.dist-info",
+                ),
+                (
+                    &ask::UCX_LIBRARIES,
+                    "/v/site-packages/nixl_cu12.libs/libucp-1a.so.0",
+                ),
+                (&ask::NVIDIA_SMI_QUERY, query.as_str()),
+                (&ask::FI_INFO_VERSION, said.as_str()),
+            ];
+            let mut efa = hca("rdmap79s0", "4: ACTIVE", "open");
+            for (_, text) in &mut efa {
+                *text = text.replace("link_layer: InfiniBand", "link_layer: Unknown");
+                *text = text.replace("0x15b3", "0x1d0f").replace("mlx5_core", "efa");
+            }
+            verdict(run, "decode", &changed(&efa, &answers))
+        };
+        assert_eq!(with("2.4.0amzn3.0", "NVIDIA GB200"), Ok(Status::Warn));
+        assert_eq!(with("2.5.0", "NVIDIA GB200"), Ok(Status::Ok));
+        assert_eq!(with("2.4.0", "NVIDIA H100 80GB HBM3"), Ok(Status::Ok));
     }
 
     #[test]

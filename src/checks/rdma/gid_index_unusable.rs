@@ -1,6 +1,7 @@
 use crate::check;
 use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
+use crate::checks::live;
 use crate::checks::roce::{self, Reach};
 use crate::facts::container::process::InForce;
 use crate::facts::hca::LinkLayer;
@@ -20,7 +21,8 @@ check! {
     /// Remove the variable. UCX, and NCCL from 2.21 on, find the RoCE v2 entry with an IPv4 address of each port alone.
     ///
     /// ## False alarms
-    /// NCCL ignores the index on InfiniBand, and it plays no part on EFA.
+    /// NCCL ignores the index on InfiniBand, and it plays no part on EFA. An index of UCX beside another mover of KV, or of
+    /// Mooncake beside NIXL, forces nothing.
     ///
     /// ## Sources
     /// NVIDIA/nccl#426, #769, #1573; kvcache-ai/Mooncake#946; sgl-project/sglang#30737; openucx/ucx#2434; UCX v1.20.0
@@ -47,6 +49,9 @@ pub(crate) fn forced(
     let name = setting.variable.name;
     let (variable, carries_kv, _) = VARIABLES.iter().find(|(variable, ..)| *variable == name)?;
     let index = setting.value.trim().parse::<u32>().ok()?;
+    if !live::may_move_kv(container, name) {
+        return None;
+    }
     judge(container, variable, index, *carries_kv).transpose()
 }
 
@@ -58,6 +63,9 @@ fn run(container: &Container<'_>) -> Outcome {
         let Some(setting) = settings.get(variable) else {
             continue;
         };
+        if !live::may_move_kv(container, variable) {
+            continue;
+        }
         let Ok(index) = setting.value.trim().parse::<u32>() else {
             // `auto`, or -1: no index is forced.
             continue;
@@ -93,16 +101,14 @@ fn judge(
     carries_kv: bool,
 ) -> Result<Option<Draft>, Skip> {
     let facts = &container.facts;
-    let chooser = if carries_kv {
-        "UCX_NET_DEVICES"
-    } else {
-        "NCCL_IB_HCA"
-    };
-    let value = facts.process.value(chooser)?;
-    let selection = if carries_kv {
-        Selection::ucx(value, &container.context)
-    } else {
-        Selection::nccl(value)
+    let selection = match variable {
+        // Mooncake has its devices from the engine's command line.
+        "MC_GID_INDEX" => None,
+        _ if carries_kv => {
+            let value = facts.process.value("UCX_NET_DEVICES")?;
+            Selection::ucx(value, &container.context)
+        }
+        _ => Selection::nccl(facts.process.value("NCCL_IB_HCA")?),
     };
     let mut ports = roce::carrying(facts)?;
     ports.retain(|(device, port)| {
@@ -202,6 +208,30 @@ mod tests {
         assert_eq!(with("NCCL_IB_GID_INDEX=9"), Ok(Status::Warn));
         assert_eq!(with("UCX_IB_GID_INDEX=auto"), Err(Skip::not_applicable()));
         assert_eq!(with(""), Err(Skip::not_applicable()));
+    }
+
+    #[test]
+    fn an_index_of_what_moves_no_kv_forces_nothing() {
+        let with = |line: &str, moves: &str| {
+            let environment = format!("# process 7 dynamo.sglang\n{line}");
+            let answers = [
+                (&ask::ENVIRONMENT, environment.as_str()),
+                (&ask::WORKER_KV_TRANSFER, moves),
+            ];
+            verdict(run, "decode", &changed(&roce(2), &answers))
+        };
+        let (nixl, mooncake) = (
+            "\"transfer_backend\": \"nixl\"\n",
+            "\"transfer_backend\": \"mooncake\"\n",
+        );
+        let connector = "\"kv_connector\": \"NixlConnector\"\n";
+        assert_eq!(with("MC_GID_INDEX=9", mooncake), Ok(Status::Fail));
+        for moves in [nixl, connector] {
+            assert_eq!(with("MC_GID_INDEX=9", moves), Err(Skip::not_applicable()));
+            assert_eq!(with("UCX_IB_GID_INDEX=9", moves), Ok(Status::Fail));
+        }
+        let beside = with("UCX_IB_GID_INDEX=9", mooncake);
+        assert_eq!(beside, Err(Skip::not_applicable()));
     }
 
     /// What a pasted table and environment give, as status and sentence of each finding.

@@ -76,7 +76,12 @@ fn run(container: &Container<'_>) -> Outcome {
     } else {
         "request adapters next to the GPUs; where there are none, set UCX_DISTANCE_BW=auto,sys:16500MBs"
     };
-    Ok(vec![Draft::warn(detail).with([seen]).fix(fix)])
+    let draft = Draft::warn(detail).with([seen]).fix(fix);
+    Ok(vec![match selection {
+        // Where the list is at fault for the same reason, this goes away with it.
+        Some(_) => draft.follows("env:UCX_NET_DEVICES"),
+        None => draft,
+    }])
 }
 
 type Far = (Vec<String>, Evidence);
@@ -147,8 +152,9 @@ fn by_numa(container: &Container<'_>, chosen: &BTreeSet<&str>) -> Result<Far, Sk
 mod tests {
     use super::*;
     use crate::ask;
-    use crate::checks::testing::{NOTHING, changed, hcas, verdict};
-    use crate::report::Status;
+    use crate::checks::testing::{NOTHING, changed, container, hcas, verdict};
+    use crate::manifest::Inventory;
+    use crate::report::{Report, Status};
 
     const MATRIX: &str = "\tGPU0\tGPU1\tNIC0\tNIC1\tCPU Affinity\tNUMA Affinity\n\
         GPU0\t X \tNV18\tPIX\tSYS\t0-31\t0\n\
@@ -212,5 +218,20 @@ mod tests {
             rest.retain(|(a, _)| a.id != ask.id);
             assert!(verdict(run, "decode", &rest).is_err(), "{}", ask.id);
         }
+    }
+
+    #[test]
+    fn a_list_of_one_adapter_is_one_thing_to_mend() {
+        let environment = "# process 7 dynamo.vllm\nUCX_NET_DEVICES=mlx5_0:1";
+        let snapshot = container("decode", &answers(environment));
+        let findings = crate::checks::run(&Inventory::default(), &[snapshot]);
+        let report = Report::new("node", vec![], findings, vec![], vec![]);
+        let of = |id: &str| report.fix_first.iter().filter(|fix| fix.id == id).count();
+        assert_eq!(
+            (of("ENV012"), of("RDMA012")),
+            (1, 0),
+            "{:?}",
+            report.fix_first
+        );
     }
 }

@@ -4,6 +4,7 @@ use crate::checks::declare::{Draft, Outcome};
 use crate::checks::roce::{self, Reach};
 use crate::judge::selection::Selection;
 use crate::observed::Skip;
+use crate::report::Status;
 
 check! {
     /// A RoCE port has no address by which another node can reach it.
@@ -27,6 +28,11 @@ check! {
     "RDMA009" "roce-address-missing" on Container {
         subsystem: Rdma, kv_path: Required, worst: Fail, causes: &["RDMA010"], since: "0.1.0",
     }
+}
+
+/// The container's RoCE ports were looked at, and other nodes reach them.
+pub(crate) fn is_routed(container: &Container<'_>) -> bool {
+    run(container).is_ok_and(|drafts| drafts.iter().all(|draft| draft.status == Status::Ok))
 }
 
 fn run(container: &Container<'_>) -> Outcome {
@@ -128,7 +134,6 @@ mod tests {
     use super::*;
     use crate::ask;
     use crate::checks::testing::{NOTHING, changed, roce, verdict};
-    use crate::report::Status;
 
     #[test]
     fn a_routable_local_address_is_needed() {

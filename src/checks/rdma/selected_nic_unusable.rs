@@ -2,6 +2,7 @@ use crate::check;
 use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
 use crate::checks::dependence;
+use crate::checks::live;
 use crate::facts::container::rdma::{Device, port_line};
 use crate::facts::hca::{Port, PortState};
 use crate::judge::selection::Selection;
@@ -40,6 +41,9 @@ fn run(container: &Container<'_>) -> Outcome {
         let Some(setting) = settings.get(variable) else {
             continue;
         };
+        if !live::may_move_kv(container, variable) {
+            continue;
+        }
         let selection = match path {
             KvPath::Off => Selection::nccl(Some(setting.value)),
             _ => Selection::ucx(Some(setting.value), &container.context),
@@ -230,6 +234,23 @@ mod tests {
             "",
         ] {
             assert_eq!(with(line), Err(Skip::not_applicable()), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_list_of_what_moves_no_kv_selects_nothing() {
+        let with = |line: &str, moves: &str| {
+            let answers = [(&ask::ENVIRONMENT, line), (&ask::WORKER_KV_TRANSFER, moves)];
+            verdict(run, "decode", &changed(&hcas(&["4: ACTIVE"]), &answers))
+        };
+        let (libfabric, mooncake) = (
+            "\"kv_connector\": \"NixlConnector\"\n\"backends\": [\"LIBFABRIC\"]\n",
+            "\"transfer_backend\": \"mooncake\"\n",
+        );
+        for moves in [libfabric, mooncake] {
+            let beside = with("UCX_NET_DEVICES=mlx5_9:1", moves);
+            assert_eq!(beside, Err(Skip::not_applicable()));
+            assert_eq!(with("NCCL_IB_HCA=mlx5_9", moves), Ok(Status::Warn));
         }
     }
 
