@@ -339,7 +339,12 @@ fn next(report: &Report, record: &Deployment) -> Option<String> {
             let remedy = report.way_out().unwrap_or_default();
             Some(format!("{remedy}, then `{command}` again"))
         }
+        Trust::Untrusted if report.beside_nixl().is_some() => {
+            Some(format!("apply 1, then `{command}` again"))
+        }
         Trust::Untrusted => Some(format!("apply 1, then `{command} --transfer`")),
+        // No transfer gets further.
+        Trust::Unproven if report.beside_nixl().is_some() => report.beside_nixl()?.fix.clone(),
         Trust::Unproven if !report.undone().is_empty() => Some(format!(
             "apply the fix of the transfer, then `{command} --transfer` again"
         )),

@@ -1,7 +1,7 @@
 //! What a transfer between two ends proved, as plain facts: the bridge from `transfer`, which touches the world, to the
 //! checks, which do not.
 
-use crate::report::{Gap, PairReport, SkipReason, Status};
+use crate::report::{Gap, GapKind, PairReport, SkipReason, Status};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -173,6 +173,8 @@ pub struct End {
     pub host_memory: Option<bool>,
     /// NIXL backend that its settings name.
     pub backend: Option<String>,
+    /// Why a transfer of NIXL proves nothing of what moves its KV, where that is something else.
+    pub other_mover: Option<String>,
 }
 
 /// One RDMA port of a container.
@@ -472,9 +474,17 @@ impl PairFacts {
     }
 
     /// Takes from a transfer that contradicts itself, or the containers at its ends, what could be taken for a proof: a
-    /// recording may come from anybody. The ends are its initiator and its target, where something is known of them.
+    /// recording may come from anybody. So does what was moved right between workers whose KV something else moves. The ends are
+    /// its initiator and its target, where something is known of them.
     pub fn doubt(&mut self, namespace: Option<&str>, ends: [Option<&End>; 2]) {
         let Some(why) = self.contradiction(namespace, ends) else {
+            let beside = ends.into_iter().flatten();
+            let why = beside.filter_map(|end| end.other_mover.clone()).next();
+            if let Some(why) = why.filter(|_| self.proven) {
+                self.proven = false;
+                let kind = GapKind::OtherMover;
+                self.unproven.push(Gap { kind, why });
+            }
             return;
         };
         self.proven = false;
@@ -765,6 +775,26 @@ mod tests {
             assert_eq!(pair.proven, wanted.is_empty(), "{n}: {}", pair.detail);
             assert!(pair.detail.contains(wanted), "{n}: {}", pair.detail);
         }
+    }
+
+    #[test]
+    fn a_transfer_beside_another_mover_stays_right_and_proves_nothing() {
+        let (own, mut other) = (end("a"), end("b"));
+        other.other_mover = Some("Mooncake moves it".to_owned());
+        let mut pair = proven(RC);
+        let was = pair.clone();
+        pair.doubt(None, [Some(&own), Some(&other)]);
+        pair.doubt(None, [Some(&own), Some(&other)]);
+        let gap = Gap {
+            kind: GapKind::OtherMover,
+            why: "Mooncake moves it".to_owned(),
+        };
+        let expected = PairFacts {
+            proven: false,
+            unproven: vec![gap],
+            ..was
+        };
+        assert_eq!(pair, expected);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What a live container says about the place in which its variables take effect.
 
+use crate::checks::mover::{self, Mover};
 use crate::facts::container::Facts;
 use crate::facts::container::rdma::{Device, state_word};
 use crate::facts::container::software::Version as Found;
@@ -363,15 +364,9 @@ fn backend(facts: &Facts) -> Backend {
         if let Some(backend) = &config.backend {
             return Backend::named(backend);
         }
-        let mover = config
-            .mover
-            .as_deref()
-            .unwrap_or_default()
-            .to_ascii_lowercase();
         // These move KV themselves.
-        if ["mooncake", "p2pnccl", "ascend", "fake"]
-            .iter()
-            .any(|own| mover.starts_with(own))
+        if let Some(Mover::Other(other)) = mover::of(Some(&**config), None)
+            && other.alone
         {
             return Backend::Other;
         }

@@ -8,6 +8,7 @@ mod compare;
 pub mod declare;
 mod dependence;
 pub(crate) mod live;
+pub(crate) mod mover;
 mod registration;
 mod roce;
 pub mod scope;
@@ -52,6 +53,7 @@ checks! {
         worker_not_ready,
         no_common_transport,
         kv_connector_differs,
+        other_mover,
         link_layer_differs,
         fabrics_differ,
         nvlink_domains_differ,

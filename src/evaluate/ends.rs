@@ -1,6 +1,7 @@
 //! The containers at the ends of transfers, from what was read of them.
 
 use super::worker_of;
+use crate::checks::mover;
 use crate::facts::container::Facts;
 use crate::facts::container::rdma::{Device, state_word};
 use crate::facts::hca::PortState;
@@ -8,7 +9,7 @@ use crate::facts::nvidia_smi_q::{FabricState, Query};
 use crate::facts::pair::{End, EndPort, PairFacts};
 use crate::facts::sysfs::Backing;
 use crate::judge::TransportList;
-use crate::manifest::workload::{Worker, Workload};
+use crate::manifest::workload::{Role, Worker, Workload};
 use crate::report::Note;
 use crate::snapshot::{Deployment, Folded, Snapshot};
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,6 +37,10 @@ pub(super) fn doubt(
             let mut end = end(&folded.open());
             let written = || worker_of(folded, workload?).map(Worker::kv_in_host_memory);
             end.host_memory = end.host_memory.or_else(written);
+            if let Some(workload) = workload {
+                let written = worker_of(folded, workload).map(|worker| (worker, workload));
+                end.other_mover = other_mover(&folded.open(), written);
+            }
             ends.insert(pod.clone(), end);
         }
     }
@@ -56,6 +61,18 @@ pub(super) fn doubt(
                   GPU memory; --transfer --memory host shows that of host memory"
             .to_owned(),
     })
+}
+
+/// Why a transfer of NIXL proves nothing of what moves the KV of a worker; none where it does, and where that is not known. What an
+/// encode worker hands on is no KV.
+fn other_mover(snapshot: &Snapshot, written: Option<(&Worker, &Workload)>) -> Option<String> {
+    let encodes = snapshot.place.role.as_deref() == Some(Role::Encode.word());
+    let running = Facts::kv_transfer(snapshot);
+    mover::of(
+        running.known().map(|seen| &**seen),
+        written.filter(|_| !encodes),
+    )?
+    .beside_nixl()
 }
 
 /// What a transfer is held against at one end.
@@ -91,6 +108,7 @@ pub fn end(snapshot: &Snapshot) -> End {
             && tls.allows("cuda_ipc"),
         host_memory: kv_transfer.and_then(|config| config.host_memory),
         backend: backend.or_else(|| kv_transfer?.backend.clone()),
+        other_mover: other_mover(snapshot, None),
     }
 }
 

@@ -27,6 +27,13 @@ pub(super) fn unreached(checks: &[Finding]) -> Vec<&Finding> {
     checks.iter().filter(out_of_reach).collect()
 }
 
+/// What says that something else than NIXL moves the KV.
+pub(super) fn beside_nixl(checks: &[Finding]) -> Option<&Finding> {
+    let other =
+        |f: &&Finding| f.id == OTHER_MOVER && f.status == Status::Skipped && f.left_out.is_none();
+    checks.iter().find(other)
+}
+
 /// Why the pods of the deployment that was judged could not be listed, and what to do.
 pub(super) fn unlisted<'a>(
     workloads: &[WorkloadReport],
@@ -171,6 +178,9 @@ pub(super) fn verdict(
             out = out.replace(known, "");
         }
         out = format!("{lead}; {}", within_a_sentence(&out));
+    }
+    if let Some(mover) = beside_nixl(checks).filter(|_| trust != Trust::Untrusted) {
+        out.push_str(&format!("; {}", mover.rare.headline));
     }
     out.push_str(&cut_short(checks));
     out.push_str(&turned_away(checks, &out));
@@ -421,6 +431,9 @@ fn about_targets(targets: &[Probed], fixes: &[Fix], checks: &[Finding], nothing:
         ),
     }
 }
+
+/// The check that says that something else than NIXL moves the KV.
+const OTHER_MOVER: &str = "DEP022";
 
 /// The check that says that a target was not reached.
 const UNSEEN: &str = "NODE001";

@@ -448,6 +448,142 @@ async fn host_memory_is_where_kv_lies_when_it_is_written_so() {
     assert!(said(&report), "{:?}", report.notes);
 }
 
+/// Whoever moves KV beside NIXL, a transfer of NIXL proves nothing of it, and none is recommended.
+#[tokio::test]
+async fn another_mover_than_nixl_is_not_trusted() {
+    let nixl = [
+        (
+            Fabric::InfiniBand,
+            "NixlConnector",
+            vec!["NixlPullConnector"],
+        ),
+        (Fabric::Roce, "backend=nixl", vec![]),
+        (
+            Fabric::Mnnvl,
+            "backend: DEFAULT",
+            vec!["backend: NIXL", "backend: UCX"],
+        ),
+    ];
+    let others = [
+        (
+            Fabric::InfiniBand,
+            "NixlConnector",
+            "MooncakeConnector",
+            "Mooncake moves",
+        ),
+        (
+            Fabric::InfiniBand,
+            "NixlConnector",
+            "P2pNcclConnector",
+            "NCCL moves",
+        ),
+        (
+            Fabric::InfiniBand,
+            "NixlConnector",
+            "LMCacheConnectorV1",
+            "LMCache moves",
+        ),
+        (
+            Fabric::InfiniBand,
+            "NixlConnector",
+            "SharedStorageConnector",
+            "a store that both",
+        ),
+        (
+            Fabric::InfiniBand,
+            "NixlConnector",
+            "OwnConnector",
+            "does not know",
+        ),
+        (
+            Fabric::Roce,
+            "backend=nixl",
+            "backend=mooncake",
+            "Mooncake moves",
+        ),
+        (
+            Fabric::Roce,
+            "--disaggregation-transfer-backend=nixl",
+            "--skip-tokenizer-init",
+            "Mooncake moves",
+        ),
+        (
+            Fabric::Mnnvl,
+            "backend: DEFAULT",
+            "backend: MPI",
+            "MPI moves",
+        ),
+    ];
+    let written = |bundle: &Bundle, from: &str, to: &str| {
+        let mut bundle = bundle.clone();
+        let mut found = false;
+        for manifest in &mut bundle.deployment.as_mut().unwrap().manifests {
+            found |= manifest.text.contains(from);
+            manifest.text = manifest.text.replace(from, to);
+        }
+        assert!(found, "{from}");
+        bundle
+    };
+    for (fabric, from, same) in nixl {
+        let whole = recorded(fabric).await;
+        for to in same {
+            let report = judged(written(&whole, from, to));
+            assert_eq!(report.trust, Trust::Trusted, "{to}: {}", report.verdict);
+        }
+        for (_, from, to, said) in others.iter().filter(|other| other.0 == fabric) {
+            let mut bundle = written(&whole, from, to);
+            let report = judged(bundle.clone());
+            let verdict = &report.verdict;
+            assert_eq!(report.trust, Trust::Unproven, "{to}: {verdict}");
+            assert!(report.pairs.made.iter().all(|pair| !pair.proven), "{to}");
+            let why =
+                "0 of 4 pairs were proven, because something else than NIXL moves the KV cache";
+            assert!(
+                verdict.contains(why) && verdict.contains(said),
+                "{to}: {verdict}"
+            );
+            bundle.deployment.as_mut().unwrap().transfers.clear();
+            for report in [report, judged(bundle)] {
+                assert!(report.verdict.contains(said), "{to}: {}", report.verdict);
+                let next = report.next.unwrap_or_default();
+                assert!(!next.contains("--transfer"), "{to}: {next}");
+            }
+        }
+    }
+    // What runs is closer than what is written.
+    let mut bundle = recorded(Fabric::Roce).await;
+    for folded in &mut bundle.snapshots {
+        let line = Answer::Text("\"transfer_backend\": \"mooncake\"\n".to_owned());
+        folded.edit(|s| _ = s.answers.insert("worker-kv-transfer".to_owned(), line));
+    }
+    assert_eq!(judged(bundle).trust, Trust::Unproven);
+}
+
+#[tokio::test]
+async fn kv_that_tensorrt_llm_does_not_transfer_is_not_trusted() {
+    let whole = recorded(Fabric::Mnnvl).await;
+    let with = |change: &dyn Fn(&mut String)| {
+        let mut bundle = whole.clone();
+        let manifests = &mut bundle.deployment.as_mut().unwrap().manifests;
+        for manifest in manifests {
+            change(&mut manifest.text);
+        }
+        judged(bundle)
+    };
+    let off = with(&|text| *text = text.replace("cache_transceiver_config", "other"));
+    assert_eq!(off.trust, Trust::Untrusted, "{}", off.verdict);
+    assert!(
+        off.verdict.contains("KV transfer is off"),
+        "{}",
+        off.verdict
+    );
+    // Its file is not there, and the variable that chooses among the backends of NIXL does not decide.
+    let gone = with(&|text| *text = text.replace("kind: ConfigMap", "kind: Other"));
+    assert_eq!(gone.trust, Trust::Unproven, "{}", gone.verdict);
+    let same = gone.checks.iter().find(|c| c.id == "DEP004").unwrap();
+    assert_eq!(same.status, Status::Skipped, "{}", same.detail);
+}
+
 #[tokio::test]
 async fn what_always_applies_is_not_read_where_it_is_said_not_to_apply() {
     let whole = recorded(Fabric::InfiniBand).await;
