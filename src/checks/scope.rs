@@ -1,6 +1,6 @@
 //! What a check sees: the facts of its scope, and the questions many checks ask of them.
 
-use super::compare::{allows_nvlink, component};
+use super::compare::{allows_nvlink, component, visible_gpus};
 use super::declare::{Check, Draft, Outcome, Subsystem};
 use crate::checks::live;
 use crate::checks::mover::{self, Mover};
@@ -99,16 +99,19 @@ impl<'a> DeploymentScope<'a> {
     }
 
     /// All KV stays within one node: every worker that hands it on and every one that takes it runs there, shares the node's PID
-    /// and IPC namespaces, which handles of CUDA IPC need, and lets UCX use NVLink. Where this was not seen KV is taken to cross
+    /// and IPC namespaces, which handles of CUDA IPC need, sees the GPUs of all the others, and lets UCX use NVLink. Where this was not seen KV is taken to cross
     /// nodes.
     pub fn stays_on_node(&self) -> bool {
         let (from, to) = self.ends();
         let all = || from.iter().chain(&to).copied();
         let node = from.first().and_then(|c| c.place.node.as_ref());
+        let gpus = from.first().and_then(|c| visible_gpus(c).ok());
         let joined = |c: &Container<'_>| {
             let pod = c.facts.pod.known();
             c.place.node.as_ref() == node
                 && pod.is_some_and(|pod| pod.host_pid && pod.host_ipc)
+                && gpus.is_some()
+                && visible_gpus(c).ok() == gpus
                 && c.context.accelerator == Accelerator::Nvidia
                 && c.context.efa != Tri::Yes
                 && matches!(c.context.backend, Backend::Ucx | Backend::Unknown)
