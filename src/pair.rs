@@ -66,6 +66,11 @@ pub const RDMA_BY_COUNTERS: &str = "rdma";
 /// NVLink by counters.
 pub const NVLINK_BY_COUNTERS: &str = "nvlink";
 
+/// Transports of UCX by the names under which a lane shows them, where a list may leave them out.
+pub const OF_UCX: [&str; 7] = [
+    "rc_verbs", "ud_verbs", "rc_mlx5", "dc_mlx5", "ud_mlx5", "srd", "cuda_ipc",
+];
+
 /// A transport of UCX is RDMA verbs.
 pub fn is_verbs(transport: &str) -> bool {
     VERBS.contains(&transport)
@@ -173,6 +178,10 @@ pub struct End {
     pub host_memory: Option<bool>,
     /// NIXL backend that its settings name.
     pub backend: Option<String>,
+    /// Transports that its UCX_TLS leaves UCX none of, of those that a lane may name.
+    pub barred: BTreeSet<&'static str>,
+    /// RDMA ports (`mlx5_0:1`) that its UCX_NET_DEVICES leaves out.
+    pub passed_over: BTreeSet<String>,
     /// Why a transfer of NIXL proves nothing of what moves its KV, where that is something else.
     pub other_mover: Option<String>,
 }
@@ -213,6 +222,12 @@ impl End {
         let device = name.split_once(':').map_or(name, |(device, _)| device);
         let none = self.opens_none.then_some("no node in /dev/infiniband");
         self.closed.get(device).map(String::as_str).or(none)
+    }
+
+    /// UCX is told to leave this port out (`mlx5_0:1`, with a path behind it or not).
+    fn passes_over(&self, name: &str) -> bool {
+        let port = name.split('/').next().unwrap_or_default();
+        self.passed_over.contains(port)
     }
 
     /// No RDMA port of it can have carried anything; false where that is not known.
@@ -396,6 +411,20 @@ impl PairFacts {
         }
         if lane.contains(EMULATED) {
             return Some(format!("it was proven, over {EMULATED}"));
+        }
+        for (transport, device) in rails(lane) {
+            if initiator.barred.contains(transport) {
+                return Some(format!(
+                    "it was proven over {transport}, which UCX_TLS of {} leaves out",
+                    self.initiator
+                ));
+            }
+            if is_verbs(transport) && initiator.passes_over(device) {
+                return Some(format!(
+                    "it was proven over {device}, which UCX_NET_DEVICES of {} leaves out",
+                    self.initiator
+                ));
+            }
         }
         for device in devices(lane) {
             let shown = initiator.port(device);

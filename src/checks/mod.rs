@@ -47,6 +47,7 @@ checks! {
     node::{ target },
     deployment::{
         role_missing,
+        not_whole,
         written_differs,
         node_resources,
         no_node_fits,
@@ -212,6 +213,10 @@ pub struct Subject<'a> {
 pub struct Whole<'a> {
     /// As the user's files, else the object in the cluster, describe it.
     pub written: Option<&'a Workload>,
+    /// As the object in the cluster describes it.
+    pub object: Option<&'a Workload>,
+    /// What was read of another deployment, in words.
+    pub strangers: &'a [String],
     /// The record of the run.
     pub record: &'a crate::snapshot::Deployment,
     /// How long KV travels, where that was asked for.
@@ -337,6 +342,8 @@ fn judge_together(
     let scope = DeploymentScope {
         workload,
         written: whole.written,
+        object: whole.object,
+        strangers: whole.strangers,
         record: whole.record,
         budget: whole.budget,
         containers: containers.iter().collect(),

@@ -66,6 +66,10 @@ pub struct DeploymentScope<'a> {
     pub workload: &'a Workload,
     /// Its workers as the user's files, else the object in the cluster, describe them.
     pub written: Option<&'a Workload>,
+    /// Its workers as the object in the cluster describes them.
+    pub object: Option<&'a Workload>,
+    /// What was read of another deployment, in words.
+    pub strangers: &'a [String],
     /// What else was read of it.
     pub record: &'a Deployment,
     /// How long its KV travels, where that was asked for.

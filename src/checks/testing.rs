@@ -554,6 +554,8 @@ impl Fleet {
             snapshots: &self.folded(),
             pairs: &[],
             deployment: Some(super::Whole {
+                object: None,
+                strangers: &[],
                 written: written.as_ref().and_then(|w| w.workloads.first()),
                 record: &self.record,
                 budget: self.budget.as_ref(),
