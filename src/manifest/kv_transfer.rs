@@ -84,6 +84,11 @@ impl Config<'_> {
         })
     }
 
+    /// The text at the end of a path of keys.
+    pub fn word_at(&self, path: &[&str]) -> Option<&str> {
+        self.root()?.word_at(path)
+    }
+
     fn root(&self) -> Option<Node<'_>> {
         match self {
             Self::Read(tree) => tree.roots().next(),
@@ -99,7 +104,10 @@ pub(super) fn read(
     config: &Config<'_>,
     env: &Env,
 ) -> KvTransfer {
-    let mut kv = KvTransfer::default();
+    let mut kv = KvTransfer {
+        unread: matches!(config, Config::Missing(_)),
+        ..KvTransfer::default()
+    };
     if matches!(engine, None | Some(Engine::Vllm)) {
         vllm(&mut kv, flags, config);
     }

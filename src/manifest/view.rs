@@ -88,6 +88,7 @@ fn kv_transfer(worker: &Worker) -> Map<String, Value> {
         cross_layers: _,
         held: _,
         off: _,
+        unread: _,
     } = &worker.kv_transfer;
     let mut out = Map::new();
     let mut put = |key: &str, value: &Option<String>| {

@@ -155,6 +155,8 @@ pub struct KvTransfer {
     pub backend: Option<String>,
     /// TensorRT-LLM's configuration was read, and it has no `cache_transceiver_config.backend`: KV transfer is off.
     pub off: bool,
+    /// The engine's configuration file is named and was not read: what no flag says may stand there.
+    pub unread: bool,
     /// A flag or file that decides the backend could not be read: unresolved `$(VAR)`, ConfigMap not in the input.
     pub unresolved: Option<String>,
 }
