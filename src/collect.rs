@@ -488,17 +488,24 @@ pub mod pods {
             let lost = lost.unwrap_or_else(|| {
                 let tail = String::from_utf8_lossy(&outcome.stderr_tail);
                 let said = match tail.lines().rfind(|line| !line.trim().is_empty()) {
-                    Some(line) => format!("; the last it said is {}", sanitise::line(line, 100)),
+                    Some(line) => format!(" (the last it said is {})", sanitise::line(line, 100)),
                     None => String::new(),
                 };
                 match outcome.end {
                     End::Exit(0) => Skip::new(
                         SkipReason::Unparsable,
-                        format!("the shell in {at} printed nothing that the probe asks for{said}"),
+                        format!(
+                            "the shell in {at} printed nothing that the probe asks for{said}; look what its image has in place of a \
+                             shell (sh)"
+                        ),
                     ),
                     _ => Skip::new(
                         SkipReason::ConnectionLost,
-                        format!("the probe in {at} ended early: {}{said}", outcome.end),
+                        format!(
+                            "the probe in {at} ended early: {}{said}; {}",
+                            outcome.end,
+                            after(&outcome.end)
+                        ),
                     ),
                 }
             });
@@ -511,14 +518,23 @@ pub mod pods {
         }
     }
 
-    /// Why a container in which the probe ended by itself, without one answer, is at fault: it was stopped, or what it has
-    /// in place of a shell is none. None where it is not.
+    /// Why a container in which the probe ended by itself, without one answer, is at fault: what it has in place of a shell is
+    /// none. None where it is not: who was stopped says nothing of what it would have answered.
     fn own_fault(end: &End) -> Option<SkipReason> {
         match end {
-            End::Exit(0) => None,
-            End::Exit(137 | 143) => Some(SkipReason::NotFound),
+            End::Exit(0 | 137 | 143) => None,
             End::Exit(_) => Some(SkipReason::NoShell),
             _ => None,
+        }
+    }
+
+    /// What to do about a probe that ended so.
+    fn after(end: &End) -> &'static str {
+        match end {
+            End::Exit(137 | 143) => {
+                "look whether the pod is still there, and whether it is at its memory limit"
+            }
+            _ => "look what its image has in place of a shell (sh)",
         }
     }
 

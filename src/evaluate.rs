@@ -21,7 +21,7 @@ use crate::report::{
 };
 use crate::sanitise;
 use crate::selected::Selection;
-use crate::snapshot::{Bundle, Deployment, Folded, Origin, over};
+use crate::snapshot::{Bundle, Deployment, Folded, Origin, PlaceKind, over};
 use crate::source::{SourceFile, Spot};
 use crate::target::Target;
 pub use ends::end;
@@ -168,6 +168,64 @@ fn leave_out(described: &Described, record: &Deployment, snapshots: &mut Vec<Fol
         false
     });
     notes
+}
+
+/// What was read of another deployment than this one, in words. Pods that a selector found may be of several.
+fn strangers(record: &Deployment, described: &Described, snapshots: &[Folded]) -> Vec<String> {
+    let mut out = Vec::new();
+    if record.name.is_empty() || record.is_of_selector() {
+        return out;
+    }
+    let own = described.object.iter().chain([&described.running]);
+    for workload in own.filter_map(only) {
+        if record.is_another_than(&workload.name) {
+            let of = sanitise::line(&workload.name, 253);
+            out.push(format!(
+                "the manifests are of {of} and not of {}",
+                record.name
+            ));
+        }
+    }
+    for place in snapshots.iter().map(Folded::place) {
+        let differs = |of: &Option<String>, own: Option<&str>| {
+            of.clone().filter(|of| own.is_some_and(|own| own != of))
+        };
+        let other = differs(&place.workload, Some(&record.name)).map(|of| ("", of));
+        let namespace = record.namespace.as_deref();
+        let other = other.or_else(|| Some(("namespace ", differs(&place.namespace, namespace)?)));
+        if let Some((what, of)) = other {
+            let of = sanitise::line(&of, 253);
+            out.push(format!("{} was read as a pod of {what}{of}", place.pod));
+        }
+    }
+    out.sort();
+    out.dedup();
+    out
+}
+
+/// What is said where pods were looked at and nothing describes them: most of what is judged is written there.
+fn undescribed(
+    record: &Deployment,
+    described: &Described,
+    snapshots: &[Folded],
+) -> Option<InputError> {
+    let pods = snapshots.iter().any(|s| s.place().kind == PlaceKind::Pod);
+    if !pods || only(&inventory(record, Origin::Pods)).is_some() {
+        return None;
+    }
+    let left = match described.workload() {
+        Some(_) => "what runs was held against what is written alone",
+        None => "what they were started with is not known",
+    };
+    Some(InputError {
+        object: format!(
+            "the description of the pods of {}",
+            sanitise::line(&record.name, 253)
+        ),
+        message: format!(
+            "nothing in the recording describes the pods that were looked at, so {left}; record the deployment again"
+        ),
+    })
 }
 
 /// The worker that a container is a replica of, by the component that its pod is said to be of.
@@ -341,7 +399,12 @@ fn next(report: &Report, record: &Deployment) -> Option<String> {
             let remedy = report.way_out().unwrap_or_default();
             Some(format!("{remedy}, then `{command}` again"))
         }
+        Trust::Untrusted if report.beside_nixl().is_some() => {
+            Some(format!("apply 1, then `{command}` again"))
+        }
         Trust::Untrusted => Some(format!("apply 1, then `{command} --transfer`")),
+        // No transfer gets further.
+        Trust::Unproven if report.beside_nixl().is_some() => report.beside_nixl()?.fix.clone(),
         Trust::Unproven if !report.undone().is_empty() => Some(format!(
             "apply the fix of the transfer, then `{command} --transfer` again"
         )),
@@ -358,6 +421,7 @@ fn next(report: &Report, record: &Deployment) -> Option<String> {
                 Some(_) => None,
             }
         }
+        Trust::Unproven => report.not_whole()?.fix.clone(),
         _ => None,
     }
 }
@@ -438,6 +502,8 @@ pub fn evaluate(command: &'static str, mut bundle: Bundle, beside: Beside) -> Re
         .as_ref()
         .and_then(|recipe| renamed(&record, recipe));
     bundle.notes.extend(renamed);
+    let strangers = strangers(&record, &described, &bundle.snapshots);
+    errors.extend(undescribed(&record, &described, &bundle.snapshots));
     described.assign(&mut bundle.snapshots);
     let left = leave_out(&described, &record, &mut bundle.snapshots);
     bundle.notes.extend(left);
@@ -452,15 +518,18 @@ pub fn evaluate(command: &'static str, mut bundle: Bundle, beside: Beside) -> Re
                     .to_owned(),
         });
     }
+    let whole = Whole {
+        written: described.written(),
+        object: described.object.as_ref().and_then(only),
+        strangers: &strangers,
+        record: &record,
+        budget: None,
+    };
     let subject = Subject {
         inventory: &described.running,
         snapshots: &bundle.snapshots,
         pairs: made,
-        deployment: Some(Whole {
-            written: described.written(),
-            record: &record,
-            budget: None,
-        }),
+        deployment: Some(whole),
     };
     let above = Above {
         recipe: described.recipe.as_ref().and_then(only),
@@ -487,9 +556,8 @@ pub fn evaluate(command: &'static str, mut bundle: Bundle, beside: Beside) -> Re
     findings.extend(checks::run_on_budget(
         &described.running,
         &Whole {
-            written: described.written(),
-            record: &record,
             budget: budget.as_ref(),
+            ..whole
         },
     ));
     if let (Some(running), Some(recipe)) = (

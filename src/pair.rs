@@ -1,7 +1,7 @@
 //! What a transfer between two ends proved, as plain facts: the bridge from `transfer`, which touches the world, to the
 //! checks, which do not.
 
-use crate::report::{Gap, PairReport, SkipReason, Status};
+use crate::report::{Gap, GapKind, PairReport, SkipReason, Status};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -65,6 +65,11 @@ const PEER_TO_PEER: [&str; 2] = ["cuda_ipc", "rocm_ipc"];
 pub const RDMA_BY_COUNTERS: &str = "rdma";
 /// NVLink by counters.
 pub const NVLINK_BY_COUNTERS: &str = "nvlink";
+
+/// Transports of UCX by the names under which a lane shows them, where a list may leave them out.
+pub const OF_UCX: [&str; 7] = [
+    "rc_verbs", "ud_verbs", "rc_mlx5", "dc_mlx5", "ud_mlx5", "srd", "cuda_ipc",
+];
 
 /// A transport of UCX is RDMA verbs.
 pub fn is_verbs(transport: &str) -> bool {
@@ -173,6 +178,12 @@ pub struct End {
     pub host_memory: Option<bool>,
     /// NIXL backend that its settings name.
     pub backend: Option<String>,
+    /// Transports that its UCX_TLS leaves UCX none of, of those that a lane may name.
+    pub barred: BTreeSet<&'static str>,
+    /// RDMA ports (`mlx5_0:1`) that its UCX_NET_DEVICES leaves out.
+    pub passed_over: BTreeSet<String>,
+    /// Why a transfer of NIXL proves nothing of what moves its KV, where that is something else.
+    pub other_mover: Option<String>,
 }
 
 /// One RDMA port of a container.
@@ -211,6 +222,12 @@ impl End {
         let device = name.split_once(':').map_or(name, |(device, _)| device);
         let none = self.opens_none.then_some("no node in /dev/infiniband");
         self.closed.get(device).map(String::as_str).or(none)
+    }
+
+    /// UCX is told to leave this port out (`mlx5_0:1`, with a path behind it or not).
+    fn passes_over(&self, name: &str) -> bool {
+        let port = name.split('/').next().unwrap_or_default();
+        self.passed_over.contains(port)
     }
 
     /// No RDMA port of it can have carried anything; false where that is not known.
@@ -396,6 +413,20 @@ impl PairFacts {
         if lane.contains(EMULATED) {
             return Some(format!("it was proven, over {EMULATED}"));
         }
+        for (transport, device) in rails(lane) {
+            if initiator.barred.contains(transport) {
+                return Some(format!(
+                    "it was proven over {transport}, which UCX_TLS of {} leaves out",
+                    self.initiator
+                ));
+            }
+            if is_verbs(transport) && initiator.passes_over(device) {
+                return Some(format!(
+                    "it was proven over {device}, which UCX_NET_DEVICES of {} leaves out",
+                    self.initiator
+                ));
+            }
+        }
         for device in devices(lane) {
             let shown = initiator.port(device);
             if shown == Some(None) {
@@ -473,9 +504,17 @@ impl PairFacts {
     }
 
     /// Takes from a transfer that contradicts itself, or the containers at its ends, what could be taken for a proof: a
-    /// recording may come from anybody. The ends are its initiator and its target, where something is known of them.
+    /// recording may come from anybody. So does what was moved right between workers whose KV something else moves. The ends are
+    /// its initiator and its target, where something is known of them.
     pub fn doubt(&mut self, namespace: Option<&str>, ends: [Option<&End>; 2]) {
         let Some(why) = self.contradiction(namespace, ends) else {
+            let beside = ends.into_iter().flatten();
+            let why = beside.filter_map(|end| end.other_mover.clone()).next();
+            if let Some(why) = why.filter(|_| self.proven) {
+                self.proven = false;
+                let kind = GapKind::OtherMover;
+                self.unproven.push(Gap { kind, why });
+            }
             return;
         };
         self.proven = false;
@@ -809,6 +848,26 @@ mod tests {
         lie.doubt(None, [Some(&own), Some(&other)]);
         assert_eq!(lie.status, Status::Fail);
         assert!(lie.detail.starts_with(WRONG_BYTES), "{}", lie.detail);
+    }
+
+    #[test]
+    fn a_transfer_beside_another_mover_stays_right_and_proves_nothing() {
+        let (own, mut other) = (end("a"), end("b"));
+        other.other_mover = Some("Mooncake moves it".to_owned());
+        let mut pair = proven(RC);
+        let was = pair.clone();
+        pair.doubt(None, [Some(&own), Some(&other)]);
+        pair.doubt(None, [Some(&own), Some(&other)]);
+        let gap = Gap {
+            kind: GapKind::OtherMover,
+            why: "Mooncake moves it".to_owned(),
+        };
+        let expected = PairFacts {
+            proven: false,
+            unproven: vec![gap],
+            ..was
+        };
+        assert_eq!(pair, expected);
     }
 
     #[test]

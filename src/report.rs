@@ -36,7 +36,7 @@ use serde::{Deserialize, Serialize};
 pub use status::{KvPath, SkipReason, Status};
 use std::collections::BTreeSet;
 pub use trust::Trust;
-use verdict::{undone, unlisted, unreached, verdict};
+use verdict::{beside_nixl, not_whole, undone, unlisted, unreached, verdict};
 pub use workload::{EnvReport, SourceRef, WorkerReport, WorkloadReport};
 
 /// Version of the JSON form. Raised only when a field changes its meaning or goes away.
@@ -399,6 +399,16 @@ impl Report {
     pub fn way_out(&self) -> Option<&str> {
         let unlisted = unlisted(&self.workloads, &self.errors).map(|(_, remedy)| remedy);
         unlisted.or_else(|| self.unreached().first()?.fix.as_deref())
+    }
+
+    /// What says that something else than NIXL moves the KV, so that no transfer of this tool gets further; its fix is what does.
+    pub fn beside_nixl(&self) -> Option<&Finding> {
+        beside_nixl(&self.checks)
+    }
+
+    /// What says that not every worker was looked at as itself; its fix is what does.
+    pub fn not_whole(&self) -> Option<&Finding> {
+        not_whole(&self.checks)
     }
 
     /// What the pipeline should do. `fail_on`: from which status on a finding fails the run. `require_trusted`: anything but

@@ -151,6 +151,9 @@ pub struct Bundle {
 pub struct Deployment {
     /// Its name.
     pub name: String,
+    /// Its pods were found by a selector, which stands where the name would.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub selected: bool,
     /// Its namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
@@ -228,9 +231,9 @@ impl Deployment {
         named && written != "(unnamed)" && written != self.name
     }
 
-    /// Its pods were found by a selector, which stands where the name would.
+    /// Its pods were found by a selector, which stands where the name would. Older recordings tell it by the name alone.
     pub fn is_of_selector(&self) -> bool {
-        self.name.contains(['=', ',', ' ', '(', '!'])
+        self.selected || self.name.contains(['=', ',', ' ', '(', '!'])
     }
 
     /// Makes safe to show what was read of nodes and domains: a recording may come from anybody.

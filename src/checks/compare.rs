@@ -9,9 +9,9 @@ use crate::judge::TransportList;
 use crate::judge::context::{Backend, Tri};
 use crate::judge::selection::Selection;
 use crate::observed::Skip;
-use crate::report::Evidence;
+use crate::report::{Evidence, SkipReason};
 use crate::{ask, snapshot};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Containers that are equal in one respect.
 pub(super) type Equals<'a> = Vec<&'a Container<'a>>;
@@ -209,6 +209,23 @@ pub(crate) fn allows_nvlink(container: &Container<'_>) -> Result<bool, Skip> {
     let value = container.facts.process.value("UCX_TLS")?;
     let list = TransportList::parse(value.unwrap_or("all"));
     Ok(list.allows("cuda_ipc") && list.allows("cuda_copy"))
+}
+
+/// The GPUs of its node that the container may open, by their numbers.
+pub(super) fn visible_gpus(container: &Container<'_>) -> Result<BTreeSet<u32>, Skip> {
+    let nodes = container.facts.gpu.nodes_below("/dev/nvidia")?;
+    let number = |path: &str| path.strip_prefix("/dev/nvidia")?.parse().ok();
+    let open = nodes.iter().filter(|(_, node)| node.is_open);
+    let gpus: BTreeSet<u32> = open.filter_map(|(path, _)| number(path)).collect();
+    if gpus.is_empty() {
+        let detail = format!(
+            "which GPUs of its node {} sees was not told by {}",
+            container.place.pod,
+            ask::DEV_GPU.shown_as
+        );
+        return Err(Skip::new(SkipReason::NotFound, detail));
+    }
+    Ok(gpus)
 }
 
 /// Nothing but NVLink can carry KV fast from here: no RDMA transport is allowed, or no port is there.

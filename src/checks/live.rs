@@ -1,6 +1,7 @@
 //! What a live container says about the place in which its variables take effect.
 
 use super::Container;
+use super::mover::{self, Mover};
 use crate::facts::container::Facts;
 use crate::facts::container::rdma::{Device, state_word};
 use crate::facts::container::software::Version as Found;
@@ -368,9 +369,7 @@ pub(super) fn open_backends(
 /// backend NIXL takes.
 pub(super) fn may_move_kv(container: &Container<'_>, variable: &str) -> bool {
     let config = container.facts.process.kv_transfer.known();
-    let nixl = config
-        .and_then(|config| config.mover.as_deref())
-        .is_some_and(|mover| mover.to_ascii_lowercase().starts_with("nixl"));
+    let nixl = config.is_some_and(|config| mover::of(Some(&**config), None) == Some(Mover::Nixl));
     judge::may_move_kv(variable, &container.context) && !(nixl && variable.starts_with("MC_"))
 }
 
@@ -391,15 +390,9 @@ fn backend(facts: &Facts) -> Backend {
         if let Some(backend) = &config.backend {
             return Backend::named(backend);
         }
-        let mover = config
-            .mover
-            .as_deref()
-            .unwrap_or_default()
-            .to_ascii_lowercase();
         // These move KV themselves.
-        if ["mooncake", "p2pnccl", "ascend", "fake"]
-            .iter()
-            .any(|own| mover.starts_with(own))
+        if let Some(Mover::Other(other)) = mover::of(Some(&**config), None)
+            && other.alone
         {
             return Backend::Other;
         }

@@ -8,6 +8,7 @@ pub(crate) mod compare;
 pub mod declare;
 mod dependence;
 pub(crate) mod live;
+pub(crate) mod mover;
 mod registration;
 mod roce;
 pub mod scope;
@@ -46,12 +47,14 @@ checks! {
     node::{ target },
     deployment::{
         role_missing,
+        not_whole,
         written_differs,
         node_resources,
         no_node_fits,
         worker_not_ready,
         no_common_transport,
         kv_connector_differs,
+        other_mover,
         link_layer_differs,
         fabrics_differ,
         nvlink_domains_differ,
@@ -211,9 +214,14 @@ pub struct Subject<'a> {
 }
 
 /// What was read of a deployment beside its containers and pods.
+#[derive(Clone, Copy)]
 pub struct Whole<'a> {
     /// As the user's files, else the object in the cluster, describe it.
     pub written: Option<&'a Workload>,
+    /// As the object in the cluster describes it.
+    pub object: Option<&'a Workload>,
+    /// What was read of another deployment, in words.
+    pub strangers: &'a [String],
     /// The record of the run.
     pub record: &'a crate::snapshot::Deployment,
     /// How long KV travels, where that was asked for.
@@ -338,6 +346,8 @@ pub fn run_on_budget(inventory: &Inventory, whole: &Whole<'_>) -> Vec<Finding> {
     let scope = DeploymentScope {
         workload,
         written: whole.written,
+        object: whole.object,
+        strangers: whole.strangers,
         record: whole.record,
         budget: whole.budget,
         containers: Vec::new(),
@@ -382,6 +392,8 @@ fn judge_together(
     let scope = DeploymentScope {
         workload,
         written: whole.written,
+        object: whole.object,
+        strangers: whole.strangers,
         record: whole.record,
         budget: whole.budget,
         containers: containers.iter().collect(),

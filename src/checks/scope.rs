@@ -1,8 +1,9 @@
 //! What a check sees: the facts of its scope, and the questions many checks ask of them.
 
-use super::compare::{allows_nvlink, component};
+use super::compare::{allows_nvlink, component, visible_gpus};
 use super::declare::{Check, Draft, Outcome, Subsystem};
 use crate::checks::live;
+use crate::checks::mover::{self, Mover};
 use crate::facts::container::Facts;
 use crate::facts::container::pod::Pod;
 use crate::facts::container::process::Whose;
@@ -97,6 +98,10 @@ pub struct DeploymentScope<'a> {
     pub workload: &'a Workload,
     /// Its workers as the user's files, else the object in the cluster, describe them.
     pub written: Option<&'a Workload>,
+    /// Its workers as the object in the cluster describes them.
+    pub object: Option<&'a Workload>,
+    /// What was read of another deployment, in words.
+    pub strangers: &'a [String],
     /// What else was read of it.
     pub record: &'a Deployment,
     /// How long its KV travels, where that was asked for.
@@ -130,13 +135,19 @@ impl<'a> DeploymentScope<'a> {
     }
 
     /// All KV stays within one node: every worker that hands it on and every one that takes it runs there, shares the node's PID
-    /// and IPC namespaces, which handles of CUDA IPC need, and lets UCX use NVLink. Where this was not seen KV is taken to cross
+    /// and IPC namespaces, which handles of CUDA IPC need, sees the GPUs of all the others, and lets UCX use NVLink. Where this was not seen KV is taken to cross
     /// nodes.
     pub fn stays_on_node(&self) -> bool {
         let (from, to) = self.ends();
         let all = || from.iter().chain(&to).copied();
         let node = from.first().and_then(|c| c.place.node.as_ref());
-        let joined = |c: &Container<'_>| c.place.node.as_ref() == node && c.shares_nvlink();
+        let gpus = from.first().and_then(|c| visible_gpus(c).ok());
+        let joined = |c: &Container<'_>| {
+            c.place.node.as_ref() == node
+                && gpus.is_some()
+                && visible_gpus(c).ok() == gpus
+                && c.shares_nvlink()
+        };
         self.workload.disaggregated && node.is_some() && !to.is_empty() && all().all(joined)
     }
 
@@ -433,6 +444,17 @@ impl WorkerScope<'_> {
         backend(self.worker)
     }
 
+    /// The same for what variables are judged in. Who sets TensorRT-LLM's variable means it, whatever the configuration that is not
+    /// at hand says; it decides nothing.
+    fn likely_backend(&self) -> Backend {
+        let named = self.worker.literal(OF_NIXL_IN_TRTLLM);
+        match (self.backend(), self.worker.engine, named) {
+            (Observed::Known(backend), ..) => backend,
+            (_, Some(Engine::Trtllm), Some(value)) => Backend::named(value),
+            _ => Backend::Unknown,
+        }
+    }
+
     /// What a manifest knows about the place in which this worker's variables take effect. Library versions, ports,
     /// GID tables and modules stay unknown: a manifest cannot see them.
     pub fn context(&self) -> Context {
@@ -473,7 +495,7 @@ impl WorkerScope<'_> {
             },
             rdma,
             efa: asked(w.efa()),
-            backend: self.backend().known().copied().unwrap_or_default(),
+            backend: self.likely_backend(),
             host_buffers: w.kv_in_host_memory(),
             accelerator: accelerator(w),
             roles_separated: Tri::from(self.workload.separates_roles),
@@ -567,17 +589,12 @@ impl WorkloadScope<'_> {
     }
 }
 
+/// TensorRT-LLM's choice among the backends of NIXL. Whether NIXL moves KV stands in the engine's configuration.
+const OF_NIXL_IN_TRTLLM: &str = "TRTLLM_NIXL_KVCACHE_BACKEND";
+
 /// The NIXL backend that moves KV, by the engine's own selectors. `DYN_KVBM_*` does not select it.
 fn backend(worker: &Worker) -> Observed<Backend> {
-    const TRTLLM: &str = "TRTLLM_NIXL_KVCACHE_BACKEND";
     let kv = &worker.kv_transfer;
-    // Who sets TensorRT-LLM's variable means it, whatever the configuration that is not at hand says.
-    if worker.engine == Some(Engine::Trtllm)
-        && kv.backend.is_none()
-        && let Some(value) = worker.literal(TRTLLM)
-    {
-        return Observed::Known(Backend::named(value));
-    }
     if let Some(what) = &kv.unresolved {
         return Observed::Missing(Skip::new(
             SkipReason::Unresolved,
@@ -606,11 +623,12 @@ fn backend(worker: &Worker) -> Observed<Backend> {
     let chosen = kv.backend.as_deref().map(str::to_ascii_lowercase);
     match (worker.engine, chosen.as_deref()) {
         (Some(Engine::Sglang), Some("nixl")) => by_variable("SGLANG_DISAGGREGATION_NIXL_BACKEND"),
-        (Some(Engine::Trtllm), Some("default")) => match default_of_trtllm(worker) {
-            Some(backend) => Observed::Known(backend),
-            None => by_variable(TRTLLM),
+        (Some(Engine::Trtllm), Some("default")) => match switch_of_trtllm(worker) {
+            None | Some("nixl") => by_variable(OF_NIXL_IN_TRTLLM),
+            Some("ucx") => Observed::Known(Backend::Ucx),
+            Some(_) => Observed::Known(Backend::Other),
         },
-        (Some(Engine::Trtllm), Some("nixl")) => by_variable(TRTLLM),
+        (Some(Engine::Trtllm), Some("nixl")) => by_variable(OF_NIXL_IN_TRTLLM),
         (_, Some(UNRECOGNISED)) => Observed::Known(Backend::Unknown),
         (_, Some("ucx" | "nixl")) => Observed::Known(Backend::Ucx),
         (_, Some(_)) => Observed::Known(Backend::Other),
@@ -619,23 +637,22 @@ fn backend(worker: &Worker) -> Observed<Backend> {
     }
 }
 
-/// What `cache_transceiver_config.backend: DEFAULT` means when a switch in the environment overrides it; the first one
-/// that is on wins, and without any it is NIXL.
-fn default_of_trtllm(worker: &Worker) -> Option<Backend> {
-    const SWITCHES: &[(&str, Option<Backend>)] = &[
-        ("TRTLLM_USE_NIXL_KVCACHE", None),
-        ("TRTLLM_USE_UCX_KVCACHE", Some(Backend::Ucx)),
-        ("TRTLLM_USE_MOONCAKE_KVCACHE", Some(Backend::Other)),
-        ("TRTLLM_USE_MPI_KVCACHE", Some(Backend::Other)),
+/// The transfer backend that `cache_transceiver_config.backend: DEFAULT` means where a switch in the environment is on; the first
+/// one wins, and without any it is NIXL.
+pub(super) fn switch_of_trtllm(worker: &Worker) -> Option<&'static str> {
+    const SWITCHES: &[(&str, &str)] = &[
+        ("TRTLLM_USE_NIXL_KVCACHE", "nixl"),
+        ("TRTLLM_USE_UCX_KVCACHE", "ucx"),
+        ("TRTLLM_USE_MOONCAKE_KVCACHE", "mooncake"),
+        ("TRTLLM_USE_MPI_KVCACHE", "mpi"),
     ];
-    SWITCHES
-        .iter()
-        .find(|(name, _)| worker.literal(name) == Some("1"))
-        .and_then(|(_, backend)| *backend)
+    let mut on = SWITCHES.iter();
+    on.find(|(name, _)| worker.literal(name) == Some("1"))
+        .map(|(_, backend)| *backend)
 }
 
-/// vLLM's connectors: NIXL moves KV by UCX unless its `backends` say otherwise; Mooncake and P2pNccl move it themselves;
-/// of wrappers (LMCache, MultiConnector) only an explicit list of backends tells.
+/// vLLM's connectors: NIXL moves KV by UCX unless its `backends` say otherwise; of LMCache and stores only an explicit list of
+/// backends tells.
 fn of_vllm(worker: &Worker) -> Backend {
     let kv = &worker.kv_transfer;
     let listed = |name: &str| kv.backends.iter().any(|b| b.eq_ignore_ascii_case(name));
@@ -645,10 +662,13 @@ fn of_vllm(worker: &Worker) -> Backend {
     if listed("UCX") {
         return Backend::Ucx;
     }
-    match kv.connector.as_deref() {
-        None | Some("NixlConnector") => Backend::Ucx,
-        Some(name) if name.starts_with("Mooncake") || name.starts_with("P2pNccl") => Backend::Other,
-        Some(_) => Backend::Unknown,
+    if kv.connector.is_none() {
+        return Backend::Ucx;
+    }
+    match mover::of_connectors(kv.connectors()) {
+        Mover::Nixl => Backend::Ucx,
+        Mover::Other(other) if other.alone => Backend::Other,
+        Mover::Other(_) | Mover::Open(_) => Backend::Unknown,
     }
 }
 

@@ -128,6 +128,26 @@ pub(crate) fn two_sided(prefill: &str, decode: &str) -> String {
     pair(Pod::of(prefill), Pod::of(decode))
 }
 
+/// A v1beta1 graph of TensorRT-LLM workers `p` and `d` with these engine configurations, which ConfigMaps hold.
+pub(crate) fn trtllm(prefill: &str, decode: &str) -> String {
+    const START: &str = "command: [python3, -m, dynamo.trtllm, --extra-engine-args, /etc/e/engine.yaml]\n\
+                         volumeMounts: [{name: e, mountPath: /etc/e}]";
+    let side = |name: &str| format!("volumes: [{{name: e, configMap: {{name: {name}}}}}]");
+    let map = |name: &str, engine: &str| {
+        let mut text = format!(
+            "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\ndata:\n  engine.yaml: |\n"
+        );
+        indented(&mut text, engine, 4);
+        text
+    };
+    let (of_prefill, of_decode) = (side("p"), side("d"));
+    let graph = pair(
+        Pod::of(START).spec(&of_prefill),
+        Pod::of(START).spec(&of_decode),
+    );
+    format!("{graph}{}{}", map("p", prefill), map("d", decode))
+}
+
 /// A v1beta1 graph of one aggregated worker `w` with this entry: no KV leaves it.
 pub(crate) fn alone(pod: Pod<'_>) -> String {
     beta(&[("w", "worker", pod)])
@@ -534,6 +554,8 @@ impl Fleet {
             snapshots: &self.folded(),
             pairs: &[],
             deployment: Some(super::Whole {
+                object: None,
+                strangers: &[],
                 written: written.as_ref().and_then(|w| w.workloads.first()),
                 record: &self.record,
                 budget: self.budget.as_ref(),

@@ -295,7 +295,7 @@ mod live {
                     return recording_of(collected);
                 }
             };
-            let mut record = recorded(&found);
+            let mut record = recorded(&found, &choice);
             (record.nodes, record.domains) = around.unzip();
             collected.notes.extend(found.notes.iter().cloned());
             collected.errors.extend(found.errors.iter().cloned());
@@ -438,7 +438,7 @@ mod live {
     }
 
     /// What is kept of the deployment beside its containers.
-    fn recorded(found: &deployment::Deployment) -> Deployment {
+    fn recorded(found: &deployment::Deployment, choice: &Choice) -> Deployment {
         // What an object refers to stands in the same text.
         let manifest = |origin, path: String, text: String| Manifest {
             origin,
@@ -456,6 +456,7 @@ mod live {
             .map(|text| manifest(Origin::Pods, format!("{} of {}", PODS, found.name), text));
         Deployment {
             name: found.name.clone(),
+            selected: found.written.is_none() && matches!(choice, Choice::Selector(_)),
             namespace: Some(found.namespace.clone()),
             manifests: object.into_iter().chain(pods).collect(),
             mixed: found.mixed().into_iter().map(str::to_owned).collect(),

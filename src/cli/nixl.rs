@@ -511,6 +511,7 @@ fn intent(initiator: &Snapshot, target: &Snapshot) -> Intent {
         path,
         host_memory: own.in_host_memory() && other.in_host_memory(),
         backend: own.backend,
+        other_mover: own.other_mover.or(other.other_mover),
         line_rates: BTreeMap::new(),
         likely_cause: worst.map(|f| format!("{} ({})", f.detail, f.target)),
         likely_fix: worst.and_then(|f| f.fix.clone()),

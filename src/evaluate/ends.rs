@@ -1,14 +1,18 @@
 //! The containers at the ends of transfers, from what was read of them.
 
 use super::worker_of;
+use crate::checks::{Container, mover};
 use crate::facts::container::Facts;
+use crate::facts::container::Seen;
 use crate::facts::container::rdma::{Device, state_word};
 use crate::facts::hca::PortState;
 use crate::facts::nvidia_smi_q::{FabricState, Query};
-use crate::facts::pair::{End, EndPort, PairFacts};
+use crate::facts::pair::{End, EndPort, OF_UCX, PairFacts};
 use crate::facts::sysfs::Backing;
 use crate::judge::TransportList;
-use crate::manifest::workload::{Worker, Workload};
+use crate::judge::context::Backend;
+use crate::judge::selection::Selection;
+use crate::manifest::workload::{Role, Worker, Workload};
 use crate::report::Note;
 use crate::snapshot::{Deployment, Folded, Snapshot};
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,6 +40,10 @@ pub(super) fn doubt(
             let mut end = end(&folded.open());
             let written = || worker_of(folded, workload?).map(Worker::kv_in_host_memory);
             end.host_memory = end.host_memory.or_else(written);
+            if let Some(workload) = workload {
+                let written = worker_of(folded, workload).map(|worker| (worker, workload));
+                end.other_mover = other_mover(&folded.open(), written);
+            }
             ends.insert(pod.clone(), end);
         }
     }
@@ -58,9 +66,21 @@ pub(super) fn doubt(
     })
 }
 
+/// Why a transfer of NIXL proves nothing of what moves the KV of a worker; none where it does, and where that is not known. What an
+/// encode worker hands on is no KV.
+fn other_mover(snapshot: &Snapshot, written: Option<(&Worker, &Workload)>) -> Option<String> {
+    let encodes = snapshot.place.role.as_deref() == Some(Role::Encode.word());
+    let running = Facts::kv_transfer(snapshot);
+    mover::of(
+        running.known().map(|seen| &**seen),
+        written.filter(|_| !encodes),
+    )?
+    .beside_nixl()
+}
+
 /// What a transfer is held against at one end.
 pub fn end(snapshot: &Snapshot) -> End {
-    let facts = Facts::read(snapshot);
+    let Container { facts, context, .. } = Container::parse(snapshot);
     let environment = facts.process.environment.known();
     let value = |name: &str| environment?.variables.get(name).map(String::as_str);
     let kv_transfer = facts.process.kv_transfer.known();
@@ -75,7 +95,24 @@ pub fn end(snapshot: &Snapshot) -> End {
         "TRTLLM_NIXL_KVCACHE_BACKEND",
     ];
     let backend = named.into_iter().find_map(value).map(str::to_owned);
+    let in_force = |name: &str| facts.process.value(name).ok().flatten();
+    // Of other backends UCX's settings say nothing.
+    let chosen = |name: &str| in_force(name).filter(|_| context.backend != Backend::Libfabric);
+    let only = TransportList::parse(chosen("UCX_TLS").unwrap_or("all"));
+    let barred = OF_UCX
+        .into_iter()
+        .filter(|transport| !only.allows(transport));
+    let picked = Selection::ucx(chosen("UCX_NET_DEVICES"), &context);
+    let passed_over = ports_of(devices)
+        .filter(|(device, port)| {
+            picked
+                .as_ref()
+                .is_some_and(|all| !all.selects(device, *port))
+        })
+        .map(|(device, port)| format!("{device}:{port}"));
     End {
+        barred: barred.collect(),
+        passed_over: passed_over.collect(),
         node: snapshot.place.node.clone(),
         ports: devices.map(|devices| devices.iter().flat_map(ports).collect()),
         closed: refused
@@ -91,7 +128,17 @@ pub fn end(snapshot: &Snapshot) -> End {
             && tls.allows("cuda_ipc"),
         host_memory: kv_transfer.and_then(|config| config.host_memory),
         backend: backend.or_else(|| kv_transfer?.backend.clone()),
+        other_mover: other_mover(snapshot, None),
     }
+}
+
+/// Names and numbers of all ports that were seen.
+fn ports_of(devices: Option<&Seen<Vec<Device>>>) -> impl Iterator<Item = (&str, u32)> {
+    let devices = devices.into_iter().flat_map(|all| all.iter());
+    devices.flat_map(|device| {
+        let ports = device.hca.ports.iter();
+        ports.map(|port| (device.hca.name.as_str(), port.number))
+    })
 }
 
 fn ports(device: &Device) -> Vec<EndPort> {

@@ -84,6 +84,11 @@ impl Config<'_> {
         })
     }
 
+    /// The text at the end of a path of keys.
+    pub fn word_at(&self, path: &[&str]) -> Option<&str> {
+        self.root()?.word_at(path)
+    }
+
     fn root(&self) -> Option<Node<'_>> {
         match self {
             Self::Read(tree) => tree.roots().next(),
@@ -99,7 +104,10 @@ pub(super) fn read(
     config: &Config<'_>,
     env: &Env,
 ) -> KvTransfer {
-    let mut kv = KvTransfer::default();
+    let mut kv = KvTransfer {
+        unread: matches!(config, Config::Missing(_)),
+        ..KvTransfer::default()
+    };
     if matches!(engine, None | Some(Engine::Vllm)) {
         vllm(&mut kv, flags, config);
     }
@@ -108,6 +116,9 @@ pub(super) fn read(
     }
     if matches!(engine, None | Some(Engine::Trtllm)) {
         trtllm(&mut kv, flags, config);
+    }
+    if engine == Some(Engine::Trtllm) {
+        kv.off = is_off(&mut kv, flags, config);
     }
     let undecided = kv.connector.is_none() && kv.backend.is_none() && kv.unresolved.is_none();
     if let (true, Config::Missing(what)) = (undecided, config) {
@@ -216,9 +227,17 @@ fn connector(kv: &mut KvTransfer, json: &Value) {
     {
         let mut nested = KvTransfer::default();
         connector(&mut nested, inner);
-        kv.backends.append(&mut nested.backends);
-        kv.buffer_device = kv.buffer_device.take().or(nested.buffer_device);
+        holds(kv, nested);
     }
+}
+
+/// Takes what a connector inside another one says.
+fn holds(kv: &mut KvTransfer, mut nested: KvTransfer) {
+    kv.held.extend(nested.connector);
+    kv.held.append(&mut nested.held);
+    kv.held.truncate(16);
+    kv.backends.append(&mut nested.backends);
+    kv.buffer_device = kv.buffer_device.take().or(nested.buffer_device);
 }
 
 fn connector_in_yaml(kv: &mut KvTransfer, node: Node<'_>) {
@@ -236,6 +255,12 @@ fn connector_in_yaml(kv: &mut KvTransfer, node: Node<'_>) {
             .map(|b| known(PLUGINS, b))
             .take(16),
     );
+    let held = node
+        .at(&["kv_connector_extra_config", "connectors"])
+        .into_iter()
+        .flat_map(Node::items);
+    let name = |inner: Node<'_>| Some(known(CONNECTORS, inner.word_at(&["kv_connector"])?));
+    kv.held.extend(held.filter_map(name).take(16));
 }
 
 fn sglang(kv: &mut KvTransfer, flags: &Flags, config: &Config<'_>, env: &Env) {
@@ -255,8 +280,43 @@ fn sglang(kv: &mut KvTransfer, flags: &Flags, config: &Config<'_>, env: &Env) {
     }
 }
 
+/// Where TensorRT-LLM keeps what moves KV.
+const TRANSCEIVER: [&str; 2] = ["cache_transceiver_config", "backend"];
+
+/// Nothing that decides it chooses a backend, and all of that was read. Otherwise says what was not.
+fn is_off(kv: &mut KvTransfer, flags: &Flags, config: &Config<'_>) -> bool {
+    let (None, None, Some(root)) = (&kv.backend, &kv.unresolved, config.root()) else {
+        return false;
+    };
+    let unread = match flags.get(&["override-engine-args"]) {
+        None => None,
+        Some(Flag::Text(text)) if serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok() => {
+            None
+        }
+        Some(_) => Some("--override-engine-args"),
+    };
+    let dotted = "trtllm.cache-transceiver-config.backend";
+    let dotted = flags
+        .get(&[dotted])
+        .map(|_| "--trtllm.cache-transceiver-config.backend");
+    // A placeholder may stand for the whole.
+    let written = root.get(TRANSCEIVER[0]).is_some_and(|node| {
+        let backend = node.at(&TRANSCEIVER[1..]);
+        backend.is_some_and(|node| !is_null(node)) || !node.is_map() && !is_null(node)
+    });
+    let written = written.then_some("cache_transceiver_config");
+    kv.unresolved = unread.or(dotted).or(written).map(str::to_owned);
+    kv.unresolved.is_none()
+}
+
+/// Nothing stands there, in YAML's words.
+fn is_null(node: Node<'_>) -> bool {
+    node.word()
+        .is_none_or(|word| ["", "~", "null"].contains(&word))
+        && !node.is_map()
+}
+
 fn trtllm(kv: &mut KvTransfer, flags: &Flags, config: &Config<'_>) {
-    const PATH: [&str; 2] = ["cache_transceiver_config", "backend"];
     let overridden = flags
         .text(&["override-engine-args"])
         .and_then(|text| serde_json::from_str::<Value>(text).ok())
@@ -269,7 +329,10 @@ fn trtllm(kv: &mut KvTransfer, flags: &Flags, config: &Config<'_>) {
     let dotted = flags
         .text(&["trtllm.cache-transceiver-config.backend"])
         .map(|word| known(BACKENDS, word));
-    let written = || Some(known(BACKENDS, config.root()?.word_at(&PATH)?));
+    let written = || {
+        let node = config.root()?.at(&TRANSCEIVER)?;
+        Some(known(BACKENDS, node.word().filter(|_| !is_null(node))?))
+    };
     kv.backend = overridden
         .or(dotted)
         .or_else(written)
@@ -307,6 +370,8 @@ mod tests {
             (kv.connector.as_deref(), kv.backends.as_slice()),
             (Some("MultiConnector"), &["LIBFABRIC".to_owned()][..])
         );
+        let names: Vec<&str> = kv.connectors().collect();
+        assert_eq!(names, ["MultiConnector", "NixlConnector"]);
         let kv = read(
             Some(Engine::Vllm),
             &flags(&[("--kv-transfer-config=$(X)", false)]),
@@ -336,6 +401,41 @@ mod tests {
         assert_eq!(kv(Engine::Trtllm).backend.as_deref(), Some("UCX"));
         assert_eq!(kv(Engine::Sglang).backend.as_deref(), Some("nixl"));
         assert_eq!(kv(Engine::Vllm).backend, None);
+        assert!(!kv(Engine::Trtllm).off && !kv(Engine::Vllm).off);
+        for (text, flag, off, open) in [
+            ("tensor_parallel_size: 4", "", true, false),
+            (
+                "cache_transceiver_config: {max_tokens_in_buffer: 8}",
+                "",
+                true,
+                false,
+            ),
+            ("cache_transceiver_config: null", "", true, false),
+            ("cache_transceiver_config: {backend: null}", "", true, false),
+            ("cache_transceiver_config: {backend: UCX}", "", false, false),
+            ("cache_transceiver_config: {backend: {}}", "", false, true),
+            ("cache_transceiver_config: ${CACHE}", "", false, true),
+            ("tensor_parallel_size: 4", "{\"a\": 1}", true, false),
+            ("tensor_parallel_size: 4", "{", false, true),
+            (
+                "tensor_parallel_size: 4",
+                "{\"cache_transceiver_config\": {\"backend\": \"UCX\"}}",
+                false,
+                false,
+            ),
+        ] {
+            let config = Config::Read(Tree::parse(text, 0, 1).unwrap());
+            let flags = match flag {
+                "" => Flags::default(),
+                json => flags(&[("--override-engine-args", true), (json, true)]),
+            };
+            let kv = read(Some(Engine::Trtllm), &flags, &config, &Env::default());
+            assert_eq!(
+                (kv.off, kv.unresolved.is_some()),
+                (off, open),
+                "{text} {flag}"
+            );
+        }
         let missing = Config::Missing("--config /x.yaml is not in the input".into());
         assert!(
             read(

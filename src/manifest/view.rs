@@ -86,6 +86,9 @@ fn kv_transfer(worker: &Worker) -> Map<String, Value> {
         unresolved,
         // Compared, and no part of the public form.
         cross_layers: _,
+        held: _,
+        off: _,
+        unread: _,
     } = &worker.kv_transfer;
     let mut out = Map::new();
     let mut put = |key: &str, value: &Option<String>| {

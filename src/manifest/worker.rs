@@ -368,7 +368,12 @@ fn reported(flags: &Flags, config: &Config<'_>) -> BTreeMap<&'static str, String
                 Some(text.as_str())
             }
             Some(Flag::Foreign(_)) => Some(UNRECOGNISED),
-            _ => flags.shown(aliases).or_else(|| config.word(aliases)),
+            // TensorRT-LLM's own configuration wins over the flag, which Dynamo routes by.
+            _ => Some(name)
+                .filter(|name| *name == "block-size")
+                .and_then(|_| config.word_at(&["kv_cache_config", "tokens_per_block"]))
+                .or_else(|| flags.shown(aliases))
+                .or_else(|| config.word(aliases)),
         };
         if let Some(text) = written {
             // Names of models have an owner, and may be paths.

@@ -141,6 +141,8 @@ pub const UNRECOGNISED: &str = "(unrecognised)";
 pub struct KvTransfer {
     /// vLLM `kv_connector`.
     pub connector: Option<String>,
+    /// Connectors that this one holds (`kv_connector_extra_config.connectors`).
+    pub held: Vec<String>,
     /// vLLM `kv_role`.
     pub kv_role: Option<String>,
     /// vLLM `kv_connector_extra_config.backends`.
@@ -151,8 +153,20 @@ pub struct KvTransfer {
     pub cross_layers: Option<bool>,
     /// SGLang `--disaggregation-transfer-backend`, TensorRT-LLM `cache_transceiver_config.backend`.
     pub backend: Option<String>,
+    /// TensorRT-LLM's configuration was read, and it has no `cache_transceiver_config.backend`: KV transfer is off.
+    pub off: bool,
+    /// The engine's configuration file is named and was not read: what no flag says may stand there.
+    pub unread: bool,
     /// A flag or file that decides the backend could not be read: unresolved `$(VAR)`, ConfigMap not in the input.
     pub unresolved: Option<String>,
+}
+
+impl KvTransfer {
+    /// The connector and those that it holds.
+    pub fn connectors(&self) -> impl Iterator<Item = &str> {
+        let own = self.connector.iter().chain(&self.held);
+        own.map(String::as_str)
+    }
 }
 
 /// What in a pod spec can give a fast KV path.

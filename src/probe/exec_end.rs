@@ -90,7 +90,7 @@ impl fmt::Display for End {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Exit(137) => f.write_str(
-                "the command was killed (exit code 137); was the pod deleted, or is its memory limit reached?",
+                "the command was killed (exit code 137), as it is when its pod is deleted or its memory limit is reached",
             ),
             Self::Exit(code) => write!(f, "the command ended with exit code {code}"),
             Self::ConnectionLost => f.write_str(

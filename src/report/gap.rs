@@ -28,6 +28,8 @@ pub enum GapKind {
     OtherLane,
     /// Another backend of NIXL than the worker uses.
     OtherBackend,
+    /// Something else than NIXL moves the KV of the workers.
+    OtherMover,
     /// Host memory, where KV lies in GPU memory.
     HostMemory,
     /// Counters of one end, or a rate that cannot be or is that of TCP, contradict the lane.
@@ -43,6 +45,7 @@ impl GapKind {
             Self::SoftwareVerbs => "no RDMA hardware took part",
             Self::OtherLane => "another lane than the intended one carried the bytes",
             Self::OtherBackend => "it used another NIXL backend than the worker",
+            Self::OtherMover => "something else than NIXL moves the KV cache",
             Self::HostMemory => "the bytes lay in host memory",
             Self::Contradicted => "counters or rates contradict the lane",
         }

@@ -27,6 +27,22 @@ pub(super) fn unreached(checks: &[Finding]) -> Vec<&Finding> {
     checks.iter().filter(out_of_reach).collect()
 }
 
+/// What says that something else than NIXL moves the KV.
+pub(super) fn beside_nixl(checks: &[Finding]) -> Option<&Finding> {
+    open(checks, OTHER_MOVER)
+}
+
+/// What says that not every worker was looked at as itself.
+pub(super) fn not_whole(checks: &[Finding]) -> Option<&Finding> {
+    open(checks, NOT_WHOLE)
+}
+
+/// The first finding of a check that leaves its question open.
+fn open<'f>(checks: &'f [Finding], id: &str) -> Option<&'f Finding> {
+    let skipped = |f: &&Finding| f.id == id && f.status == Status::Skipped && f.left_out.is_none();
+    checks.iter().find(skipped)
+}
+
 /// Why the pods of the deployment that was judged could not be listed, and what to do.
 pub(super) fn unlisted<'a>(
     workloads: &[WorkloadReport],
@@ -171,6 +187,14 @@ pub(super) fn verdict(
             out = out.replace(known, "");
         }
         out = format!("{lead}; {}", within_a_sentence(&out));
+    }
+    let open = [beside_nixl(checks), not_whole(checks)];
+    for finding in open
+        .into_iter()
+        .flatten()
+        .filter(|_| trust != Trust::Untrusted)
+    {
+        out.push_str(&format!("; {}", finding.rare.headline));
     }
     out.push_str(&cut_short(checks));
     out.push_str(&turned_away(checks, &out));
@@ -421,6 +445,11 @@ fn about_targets(targets: &[Probed], fixes: &[Fix], checks: &[Finding], nothing:
         ),
     }
 }
+
+/// The check that says that something else than NIXL moves the KV.
+const OTHER_MOVER: &str = "DEP022";
+/// The check that says whether every worker was looked at.
+const NOT_WHOLE: &str = "DEP023";
 
 /// The check that says that a target was not reached.
 const UNSEEN: &str = "NODE001";

@@ -39,6 +39,8 @@ pub struct Intent {
     pub host_memory: bool,
     /// NIXL backend that the worker's own settings name; none: they name none, and UCX is NIXL's default.
     pub backend: Option<String>,
+    /// Why a transfer proves nothing of what moves the KV, where that is not NIXL.
+    pub other_mover: Option<String>,
     /// Line rate of a port in Gb/s by `device:port`. Empty: the rates that the initiator's own ports show.
     pub line_rates: BTreeMap<String, f64>,
     /// The most likely cause of a wrong lane, where other facts already name it.
@@ -61,6 +63,7 @@ impl Default for Intent {
             path: Path::Rdma,
             host_memory: false,
             backend: None,
+            other_mover: None,
             line_rates: BTreeMap::new(),
             likely_cause: None,
             likely_fix: None,

@@ -265,3 +265,40 @@ async fn a_selector_that_matches_two_deployments_is_said() {
     );
     assert_eq!(run.fixes(), Vec::<String>::new());
 }
+
+/// What a selector found is found again by the selector, also where that is a key alone, which looks like a name.
+#[tokio::test]
+async fn the_next_command_names_the_selector_that_was_given() {
+    let own = |pod: FakePod| {
+        pod.set("/metadata/labels", json!({"app": "my"}))
+            .label("role", "any")
+    };
+    let role = |mode: &'static str| {
+        move |pod: FakePod| {
+            own(pod).set(
+                "/spec/containers/0/command",
+                json!(["python3", "-m", "dynamo.vllm", mode]),
+            )
+        }
+    };
+    let (builder, _trees) = Fleet::new("g")
+        .worker("prefill", &[], role("--is-prefill-worker"))
+        .worker("decode", &[], role("--is-decode-worker"))
+        .pods_into(cluster());
+    let fake = builder.start().await;
+    let dir = tempfile::TempDir::new().unwrap();
+    for (n, selector) in ["app", "app=my", "!other", "role in (any),app"]
+        .iter()
+        .enumerate()
+    {
+        let kept = dir.path().join(format!("r{n}"));
+        let kept = kept.to_str().unwrap();
+        let run = on(&fake, &["-l", selector, "--save", kept]).await;
+        let command =
+            format!("`dynamo-interconnect-check check -l '{selector}' -n llm --transfer`");
+        for run in [run, crate::run(&["--from", kept]).await] {
+            let next = run.report()["next"].to_string();
+            assert!(next.contains(&command), "{selector}: {next}");
+        }
+    }
+}

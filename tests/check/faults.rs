@@ -14,7 +14,15 @@ fn plain(pod: FakePod) -> FakePod {
 /// Pods that are deleted, replaced or started again while they are read.
 #[tokio::test]
 async fn pods_that_go_away_during_the_run_are_told_apart() {
-    let lost = |pod: FakePod| pod.exec(Exec::DeletedAfter(2_000));
+    // In the midst of its answers, and before the first.
+    for exec in [Exec::DeletedAfter(2_000), Exec::killed()] {
+        pods_that_go_away(exec).await;
+    }
+}
+
+async fn pods_that_go_away(exec: Exec) {
+    let early = matches!(exec, Exec::End(_));
+    let lost = |pod: FakePod| pod.exec(exec.clone());
     let fleet = Fleet::new("g")
         .worker("prefill", &[], plain)
         .worker("decode", &[], lost)
@@ -51,6 +59,20 @@ async fn pods_that_go_away_during_the_run_are_told_apart() {
         c["target"]["name"] == "prefill-0" && c["name"] == "ib-link" && c["status"] == "ok"
     });
     assert!(fine, "{}", run.stdout);
+    if early {
+        // Nobody is at fault who was not there any more.
+        assert!(
+            !run.fixes().contains(&"NODE001".to_owned()),
+            "{}",
+            run.stdout
+        );
+        assert_eq!(run.code, Some(4), "{}", run.stdout);
+        let next = report["next"].as_str().unwrap();
+        assert!(
+            next.starts_with("look whether the pod is still there") && next.ends_with("` again"),
+            "{next}"
+        );
+    }
 }
 
 /// Pods may be listed and not looked into: what is written is judged, and what could not be seen is said.
@@ -120,9 +142,9 @@ async fn odd_characters_stay_what_they_are() {
     }
 }
 
-/// A namespace with thousands of other pods: only those of the deployment are listed, in pages.
+/// A namespace with thousands of other pods: only those of the deployment are listed.
 #[tokio::test]
-async fn a_crowded_namespace_costs_nothing_and_a_large_deployment_is_read_in_pages() {
+async fn a_crowded_namespace_costs_nothing() {
     let mut builder = cluster();
     for n in 0..3_000 {
         let pod = FakePod::new("llm", &format!("other-{n}"), "/nowhere");
@@ -135,17 +157,120 @@ async fn a_crowded_namespace_costs_nothing_and_a_large_deployment_is_read_in_pag
     let fake = builder.start().await;
     let run = on(&fake, &["g"]).await;
     assert_eq!(run.code, Some(0), "{}", run.stdout);
-    let lists = fake
-        .requests()
-        .iter()
-        .filter(|r| r.path.ends_with("/pods"))
-        .count();
-    let execs = fake
-        .requests()
-        .iter()
-        .filter(|r| r.path.ends_with("/exec"))
-        .count();
-    assert_eq!((lists, execs), (1, 2));
+    assert_eq!(asked(&fake), (1, 2));
+}
+
+/// How many lists of pods were read, page by page, and how many containers were looked into.
+fn asked(fake: &FakeCluster) -> (usize, usize) {
+    let requests = fake.requests();
+    let of = |end: &str| requests.iter().filter(|r| r.path.ends_with(end)).count();
+    (of("/pods"), of("/exec"))
+}
+
+/// The check on whether they could be looked at, of each container: its status.
+fn reached(run: &crate::run::Run) -> std::collections::BTreeMap<String, u32> {
+    let mut out = std::collections::BTreeMap::new();
+    let report = run.report();
+    let all = report["checks"].as_array().unwrap();
+    for check in all.iter().filter(|c| c["id"] == "NODE001") {
+        let status = check["status"].as_str().unwrap().to_owned();
+        *out.entry(status).or_default() += 1;
+    }
+    out
+}
+
+/// A deployment of more pods than a page of the API holds, most of which answer nothing.
+fn large() -> (crate::fake::cluster::Builder, Vec<tempfile::TempDir>) {
+    let (mut builder, trees) = healthy("g").into(cluster());
+    for n in 0..298 {
+        let pod = FakePod::new("llm", &format!("more-{n}"), "/nowhere")
+            .label("nvidia.com/dynamo-graph-deployment-name", "g")
+            .label("nvidia.com/dynamo-component", "decode")
+            .label("nvidia.com/dynamo-component-type", "decode")
+            .exec(Exec::kubelet_gone());
+        builder = builder.with(pod);
+    }
+    (builder, trees)
+}
+
+#[tokio::test]
+async fn a_large_deployment_is_read_in_pages() {
+    let (builder, _trees) = large();
+    let fake = builder.start().await;
+    let run = on(&fake, &["g"]).await;
+    // Two pages, and once more to see what became of those that were not reached.
+    assert_eq!(asked(&fake), (4, 300));
+    let expected = [("ok".to_owned(), 2), ("skipped".to_owned(), 298)];
+    assert_eq!(reached(&run), expected.into(), "{}", run.errors());
+    assert_eq!(run.report()["pairs"]["of"], 299);
+}
+
+/// The API goes away between two pages of the list: what was listed is not taken for the whole.
+#[tokio::test]
+async fn an_api_that_is_gone_before_the_last_page_leaves_no_half_of_a_deployment() {
+    let (builder, _trees) = large();
+    let gone = json!({"reason": "ServiceUnavailable", "message": "etcd is gone"});
+    let fake = builder.fault("continue=", 100, 503, gone).start().await;
+    let run = on(&fake, &["g"]).await;
+    assert_eq!(run.code, Some(4), "{}", run.stdout);
+    assert_eq!(run.report()["trust"], "unproven", "{}", run.stdout);
+    assert!(run.errors().contains("etcd is gone"), "{}", run.errors());
+    assert_eq!(asked(&fake).1, 0);
+}
+
+/// The API goes away after the first container was looked into.
+#[tokio::test]
+async fn an_api_that_is_gone_midway_is_held_against_no_container() {
+    let (builder, _trees) = healthy("g").into(cluster());
+    let gone = json!({"reason": "ServiceUnavailable", "message": "etcd is gone"});
+    let fake = builder
+        .fault("/decode-1/exec", 100, 503, gone)
+        .start()
+        .await;
+    let run = on(&fake, &["g"]).await;
+    let expected = [("ok".to_owned(), 1), ("skipped".to_owned(), 1)];
+    assert_eq!(reached(&run), expected.into(), "{}", run.stdout);
+    let report = run.report();
+    assert_eq!(report["trust"], "unproven", "{}", run.stdout);
+    assert_eq!(run.code, Some(4));
+    let verdict = report["verdict"].as_str().unwrap();
+    let words = "1 of 2 containers could not be looked at";
+    assert!(
+        verdict.contains(words) && verdict.contains("the API server answered 503"),
+        "{verdict}"
+    );
+}
+
+/// The kubelets of half of the nodes do not answer the API server: nothing is known of their pods, and the rest is judged.
+#[tokio::test]
+async fn half_of_the_nodes_unreachable_leaves_the_other_half_judged() {
+    let gone = |pod: FakePod| pod.exec(Exec::kubelet_gone());
+    let (builder, _trees) = Fleet::new("g")
+        .worker("prefill", &[], plain)
+        .worker("prefill", &[], gone)
+        .worker(
+            "decode",
+            &[("proc/7/environ", "UCX_TLS=tcp,cuda_copy\0HOME=/root\0")],
+            plain,
+        )
+        .worker("decode", &[], gone)
+        .into(cluster());
+    let fake = builder.start().await;
+    let run = on(&fake, &["g"]).await;
+    let expected = [("ok".to_owned(), 2), ("skipped".to_owned(), 2)];
+    assert_eq!(reached(&run), expected.into(), "{}", run.stdout);
+    let report = run.report();
+    // What was seen is no better for what was not.
+    assert_eq!(report["trust"], "untrusted", "{}", run.stdout);
+    assert_eq!(run.code, Some(4));
+    let verdict = report["verdict"].as_str().unwrap();
+    let words = "2 of 4 containers could not be looked at: the API server cannot reach the kubelet";
+    assert!(verdict.contains(words), "{verdict}");
+    let fixes = run.fixes();
+    assert!(
+        fixes.contains(&"ENV012".to_owned()) && !fixes.contains(&"NODE001".to_owned()),
+        "{fixes:?}"
+    );
 }
 
 #[tokio::test]

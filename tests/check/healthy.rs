@@ -197,6 +197,12 @@ async fn no_rdma_is_demanded_where_all_kv_stays_on_nvlink_of_a_node() {
         ("its own namespaces", |w| {
             w.set("/spec/hostIPC", json!(false));
         }),
+        ("other GPUs", |w| {
+            w.answer(
+                "dev-gpu",
+                "/dev/nvidia8: char rw\n/dev/nvidiactl: char rw\n",
+            );
+        }),
         ("no NVLink", |w| {
             w.env("UCX_TLS", Some("cuda_copy,tcp"));
         }),

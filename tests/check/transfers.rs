@@ -21,8 +21,12 @@ fn machine() -> TempDir {
 /// A worker whose transfers go over RDMA, or over what this log of UCX says.
 fn worker(name: &str, role: &str, root: &Path, log: &str) -> FakePod {
     let host = r#"{"kv_connector":"NixlConnector","kv_role":"kv_both","kv_buffer_device":"cpu"}"#;
+    // Each pod has its own.
+    let sum: u32 = name.bytes().map(u32::from).sum();
+    let address = format!("10.0.{}.{}", sum / 256, sum % 256);
     pod(name, role, root, log)
         .label("nvidia.com/dynamo-component", role)
+        .set("/status/podIP", json!(address))
         .set("/spec/nodeName", json!(format!("node-{name}")))
         .set(
             "/spec/containers/0/command",

@@ -7,7 +7,7 @@ use dynamo_interconnect_check::bundle;
 use dynamo_interconnect_check::evaluate::{Beside, evaluate};
 use dynamo_interconnect_check::pair::{PairFacts, WRONG_LANE};
 use dynamo_interconnect_check::report::{Gap, GapKind, Report, SkipReason, Status, Trust};
-use dynamo_interconnect_check::snapshot::{Answer, Bundle, Folded};
+use dynamo_interconnect_check::snapshot::{Answer, Bundle, Folded, Manifest, Origin};
 use tempfile::TempDir;
 
 const REASONS: [SkipReason; 3] = [
@@ -446,6 +446,396 @@ async fn host_memory_is_where_kv_lies_when_it_is_written_so() {
     let report = judged_with(&written);
     assert_eq!(report.trust, Trust::Trusted, "{}", report.verdict);
     assert!(said(&report), "{:?}", report.notes);
+}
+
+/// The texts of a recording that describe its deployment.
+fn manifests(bundle: &mut Bundle) -> &mut Vec<Manifest> {
+    &mut bundle.deployment.as_mut().unwrap().manifests
+}
+
+/// One thing that is done to a recording.
+type Edit<'a> = &'a dyn Fn(&mut Bundle);
+
+/// Nor may anything be missing that is no answer of a container: what describes the deployment, a role, a replica.
+#[tokio::test]
+async fn what_describes_the_deployment_must_be_there_and_all_of_it_looked_at() {
+    for fabric in [Fabric::InfiniBand, Fabric::Mnnvl] {
+        let whole = recorded(fabric).await;
+        let judged_with = |edit: Edit<'_>| {
+            let mut bundle = whole.clone();
+            edit(&mut bundle);
+            reread(&bundle)
+        };
+        let of = |origin: Origin| move |manifest: &Manifest| manifest.origin == origin;
+        let rewrite = |bundle: &mut Bundle, origin: Origin, from: &str, to: &str| {
+            let manifest = manifests(bundle)
+                .iter_mut()
+                .find(|m| of(origin)(m))
+                .unwrap();
+            assert!(manifest.text.contains(from), "{from}: {}", manifest.text);
+            manifest.text = manifest.text.replacen(from, to, 1);
+        };
+        let lost = |bundle: &mut Bundle, pod: &str| {
+            bundle.snapshots.retain(|s| s.place().pod != pod);
+            let deployment = bundle.deployment.as_mut().unwrap();
+            let transfers = &mut deployment.transfers;
+            transfers.retain(|t| t.initiator != pod && t.target != pod);
+        };
+        assert_eq!(judged_with(&|_| ()).trust, Trust::Trusted);
+        let cases: &[(&str, &str, Edit<'_>)] = &[
+            (
+                "no manifest",
+                "the description of the pods of g could not be read",
+                &|bundle| {
+                    manifests(bundle).clear();
+                },
+            ),
+            (
+                "no pods",
+                "the description of the pods of g could not be read",
+                &|bundle| {
+                    manifests(bundle).retain(of(Origin::Object));
+                },
+            ),
+            (
+                "no manifest, a role and its pairs",
+                "the description of the pods",
+                &|bundle| {
+                    manifests(bundle).clear();
+                    bundle.snapshots[1].place_mut().role = None;
+                    let pod = bundle.snapshots[1].place().pod.clone();
+                    let deployment = bundle.deployment.as_mut().unwrap();
+                    deployment
+                        .transfers
+                        .retain(|t| t.initiator != pod && t.target != pod);
+                },
+            ),
+            (
+                "a role has no description",
+                "2 pods of other (decode) are there, and 0 were looked at",
+                &|bundle| {
+                    rewrite(bundle, Origin::Pods, "name: decode", "name: other");
+                },
+            ),
+            (
+                "a pod and its pairs",
+                "2 pods of decode are there, and 1 was looked at",
+                &|bundle| {
+                    lost(bundle, "g-decode-1");
+                },
+            ),
+            (
+                "a replica that is asked for",
+                "3 pods of prefill are asked for, and 2 were looked at",
+                &|bundle| {
+                    rewrite(bundle, Origin::Object, "replicas: 2", "replicas: 3");
+                },
+            ),
+            (
+                "a pod, and what was there",
+                "2 pods of decode are asked for, and 1 was looked at",
+                &|bundle| {
+                    lost(bundle, "g-decode-1");
+                    rewrite(bundle, Origin::Pods, "replicas: 2", "replicas: 1");
+                    rewrite(bundle, Origin::Pods, "replicas: 2", "replicas: 1");
+                },
+            ),
+        ];
+        for (what, words, edit) in cases {
+            let report = judged_with(edit);
+            let verdict = &report.verdict;
+            assert_eq!(report.trust, Trust::Unproven, "{what}: {verdict}");
+            assert!(verdict.contains(words), "{what}: {verdict}");
+        }
+    }
+}
+
+/// Answers of one worker that stand for another, and pods of something else.
+#[tokio::test]
+async fn what_was_read_of_another_proves_nothing_of_this_one() {
+    for fabric in [Fabric::InfiniBand, Fabric::Roce, Fabric::Efa, Fabric::Mnnvl] {
+        let whole = recorded(fabric).await;
+        let of = |bundle: &Bundle, pod: &str| {
+            let mut all = bundle.snapshots.iter();
+            all.position(|s| s.place().pod == pod).unwrap()
+        };
+        let copied = |bundle: &mut Bundle, but: &[&str]| {
+            let from = bundle.snapshots[of(bundle, "g-decode-0")]
+                .open()
+                .answers
+                .clone();
+            let to = of(bundle, "g-decode-1");
+            bundle.snapshots[to].edit(|snapshot| {
+                for (id, answer) in from {
+                    if !but.contains(&id.as_str()) {
+                        snapshot.answers.insert(id, answer);
+                    }
+                }
+            });
+        };
+        let cases: &[(&str, &str, Edit<'_>)] = &[
+            ("twice", "g-decode-1 stands there twice", &|bundle| {
+                let again = bundle.snapshots[of(bundle, "g-decode-1")].clone();
+                bundle.snapshots.push(again);
+            }),
+            (
+                "all answers",
+                "what is told of g-decode-1 was read in g-decode-0",
+                &|bundle| {
+                    copied(bundle, &[]);
+                },
+            ),
+            ("all but its name", "tell the pod address", &|bundle| {
+                copied(bundle, &["target"]);
+            }),
+            (
+                "all but what the API says",
+                "g-decode-0 and g-decode-1 tell the GPU GPU-",
+                &|bundle| {
+                    copied(bundle, &["target", "pod-spec"]);
+                },
+            ),
+            (
+                "another deployment's",
+                "g-decode-1 was read as a pod of h",
+                &|bundle| {
+                    let at = of(bundle, "g-decode-1");
+                    bundle.snapshots[at].place_mut().workload = Some("h".to_owned());
+                },
+            ),
+            (
+                "another namespace's",
+                "was read as a pod of namespace other",
+                &|bundle| {
+                    let at = of(bundle, "g-decode-1");
+                    bundle.snapshots[at].place_mut().namespace = Some("other".to_owned());
+                },
+            ),
+            (
+                "another name",
+                "the manifests are of g and not of h",
+                &|bundle| {
+                    bundle.deployment.as_mut().unwrap().name = "h".to_owned();
+                },
+            ),
+        ];
+        for (what, words, edit) in cases {
+            let mut bundle = whole.clone();
+            edit(&mut bundle);
+            let report = judged(bundle);
+            let verdict = &report.verdict;
+            // Addresses that they tell may be a fault by themselves.
+            let address = report.fix_first.iter().all(|fix| fix.id == "DEP012");
+            let expected = match report.fix_first.is_empty() {
+                true => Trust::Unproven,
+                false => Trust::Untrusted,
+            };
+            assert!(address, "{verdict}");
+            assert_eq!(report.trust, expected, "{fabric:?} {what}: {verdict}");
+            let own = report.checks.iter().filter(|c| c.id == "DEP023");
+            let said: Vec<&str> = own.map(|c| c.detail.as_str()).collect();
+            assert!(
+                said.iter().any(|s| s.contains(words)),
+                "{fabric:?} {what}: {said:?}"
+            );
+            let named = verdict.contains("what was read contradicts itself: ");
+            assert_eq!(named, expected == Trust::Unproven, "{verdict}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_lane_that_the_workers_settings_leave_out_proves_nothing() {
+    let whole = recorded(Fabric::InfiniBand).await;
+    let with = |name: &str, value: &str| {
+        let mut bundle = whole.clone();
+        for pod in ["g-decode-0", "g-decode-1", "g-prefill-0", "g-prefill-1"] {
+            rewrite(&mut bundle, pod, "environment", |text| {
+                let others = text
+                    .lines()
+                    .filter(|line| !line.starts_with(&format!("{name}=")));
+                let kept: Vec<&str> = others.collect();
+                format!("{}\n{name}={value}\n", kept.join("\n"))
+            });
+        }
+        judged(bundle)
+    };
+    let nics = "UCX_NET_DEVICES";
+    for (name, value, words) in [
+        (
+            nics,
+            "mlx5_3:1",
+            "over mlx5_0:1, which UCX_NET_DEVICES of g-decode-0 leaves out",
+        ),
+        (
+            nics,
+            "^mlx5_0:1",
+            "over mlx5_0:1, which UCX_NET_DEVICES of g-decode-0 leaves out",
+        ),
+        (nics, "mlx5_0:1,mlx5_1:1", ""),
+        (
+            "UCX_TLS",
+            "dc,cuda_copy,cuda_ipc",
+            "over rc_mlx5, which UCX_TLS of g-decode-0 leaves out",
+        ),
+        (
+            "UCX_TLS",
+            "^rc",
+            "over rc_mlx5, which UCX_TLS of g-decode-0 leaves out",
+        ),
+        ("UCX_TLS", "rc,cuda_copy,cuda_ipc", ""),
+        ("UCX_TLS", "ib,cuda", ""),
+        ("UCX_TLS", "rc_x,cuda", ""),
+    ] {
+        let report = with(name, value);
+        let proven = report.pairs.made.iter().filter(|pair| pair.proven).count();
+        assert_eq!(
+            proven,
+            if words.is_empty() { 4 } else { 0 },
+            "{name}={value}"
+        );
+        let said = report.checks.iter().filter(|c| c.id == "XFER001");
+        let told = said
+            .filter(|c| !words.is_empty() && c.detail.contains(words))
+            .count();
+        assert_eq!(told, if words.is_empty() { 0 } else { 2 }, "{name}={value}");
+    }
+}
+
+/// Whoever moves KV beside NIXL, a transfer of NIXL proves nothing of it, and none is recommended.
+#[tokio::test]
+async fn another_mover_than_nixl_is_not_trusted() {
+    let nixl = [
+        (
+            Fabric::InfiniBand,
+            "NixlConnector",
+            vec!["NixlPullConnector"],
+        ),
+        (Fabric::Roce, "backend=nixl", vec![]),
+        (
+            Fabric::Mnnvl,
+            "backend: DEFAULT",
+            vec!["backend: NIXL", "backend: UCX"],
+        ),
+    ];
+    let others = [
+        (
+            Fabric::InfiniBand,
+            "NixlConnector",
+            "MooncakeConnector",
+            "Mooncake moves",
+        ),
+        (
+            Fabric::InfiniBand,
+            "NixlConnector",
+            "P2pNcclConnector",
+            "NCCL moves",
+        ),
+        (
+            Fabric::InfiniBand,
+            "NixlConnector",
+            "LMCacheConnectorV1",
+            "LMCache moves",
+        ),
+        (
+            Fabric::InfiniBand,
+            "NixlConnector",
+            "SharedStorageConnector",
+            "a store that both",
+        ),
+        (
+            Fabric::InfiniBand,
+            "NixlConnector",
+            "OwnConnector",
+            "does not know",
+        ),
+        (
+            Fabric::Roce,
+            "backend=nixl",
+            "backend=mooncake",
+            "Mooncake moves",
+        ),
+        (
+            Fabric::Roce,
+            "--disaggregation-transfer-backend=nixl",
+            "--skip-tokenizer-init",
+            "Mooncake moves",
+        ),
+        (
+            Fabric::Mnnvl,
+            "backend: DEFAULT",
+            "backend: MPI",
+            "MPI moves",
+        ),
+    ];
+    let written = |bundle: &Bundle, from: &str, to: &str| {
+        let mut bundle = bundle.clone();
+        let mut found = false;
+        for manifest in &mut bundle.deployment.as_mut().unwrap().manifests {
+            found |= manifest.text.contains(from);
+            manifest.text = manifest.text.replace(from, to);
+        }
+        assert!(found, "{from}");
+        bundle
+    };
+    for (fabric, from, same) in nixl {
+        let whole = recorded(fabric).await;
+        for to in same {
+            let report = judged(written(&whole, from, to));
+            assert_eq!(report.trust, Trust::Trusted, "{to}: {}", report.verdict);
+        }
+        for (_, from, to, said) in others.iter().filter(|other| other.0 == fabric) {
+            let mut bundle = written(&whole, from, to);
+            let report = judged(bundle.clone());
+            let verdict = &report.verdict;
+            assert_eq!(report.trust, Trust::Unproven, "{to}: {verdict}");
+            assert!(report.pairs.made.iter().all(|pair| !pair.proven), "{to}");
+            let why =
+                "0 of 4 pairs were proven, because something else than NIXL moves the KV cache";
+            assert!(
+                verdict.contains(why) && verdict.contains(said),
+                "{to}: {verdict}"
+            );
+            bundle.deployment.as_mut().unwrap().transfers.clear();
+            for report in [report, judged(bundle)] {
+                assert!(report.verdict.contains(said), "{to}: {}", report.verdict);
+                let next = report.next.unwrap_or_default();
+                assert!(!next.contains("--transfer"), "{to}: {next}");
+            }
+        }
+    }
+    // What runs is closer than what is written.
+    let mut bundle = recorded(Fabric::Roce).await;
+    for folded in &mut bundle.snapshots {
+        let line = Answer::Text("\"transfer_backend\": \"mooncake\"\n".to_owned());
+        folded.edit(|s| _ = s.answers.insert("worker-kv-transfer".to_owned(), line));
+    }
+    assert_eq!(judged(bundle).trust, Trust::Unproven);
+}
+
+#[tokio::test]
+async fn kv_that_tensorrt_llm_does_not_transfer_is_not_trusted() {
+    let whole = recorded(Fabric::Mnnvl).await;
+    let with = |change: &dyn Fn(&mut String)| {
+        let mut bundle = whole.clone();
+        let manifests = &mut bundle.deployment.as_mut().unwrap().manifests;
+        for manifest in manifests {
+            change(&mut manifest.text);
+        }
+        judged(bundle)
+    };
+    let off = with(&|text| *text = text.replace("cache_transceiver_config", "other"));
+    assert_eq!(off.trust, Trust::Untrusted, "{}", off.verdict);
+    assert!(
+        off.verdict.contains("KV transfer is off"),
+        "{}",
+        off.verdict
+    );
+    // Its file is not there, and the variable that chooses among the backends of NIXL does not decide.
+    let gone = with(&|text| *text = text.replace("kind: ConfigMap", "kind: Other"));
+    assert_eq!(gone.trust, Trust::Unproven, "{}", gone.verdict);
+    let same = gone.checks.iter().find(|c| c.id == "DEP004").unwrap();
+    assert_eq!(same.status, Status::Skipped, "{}", same.detail);
 }
 
 #[tokio::test]

@@ -72,13 +72,13 @@ async fn each_trouble_has_its_own_words_and_the_others_are_reported() {
         ),
         (
             at("deleted").exec(Exec::killed()),
-            "fail",
-            "was the pod deleted",
+            "skipped",
+            "as it is when its pod is deleted",
         ),
         (
             at("deleted-midway").exec(Exec::DeletedAfter(3000)),
             "warn",
-            "was the pod deleted",
+            "as it is when its pod is deleted",
         ),
         (
             at("lost").exec(Exec::DropAfter(100)),

@@ -1,5 +1,7 @@
 use crate::check;
 use crate::checks::declare::{Draft, Outcome};
+use crate::checks::mover::{self, Mover, WRAPPERS};
+use crate::checks::scope::Running;
 use crate::checks::{WorkerScope, WorkloadScope};
 use crate::judge::context::Backend;
 use crate::manifest::workload::{Role, Worker};
@@ -13,7 +15,8 @@ check! {
     /// refused handshake, and decode computes everything again.
     ///
     /// ## Fix
-    /// Give both roles the same connector configuration; only the role in it may differ.
+    /// Give both roles the same connector configuration; only the role in it may differ. TensorRT-LLM transfers no KV at all where
+    /// its engine configuration has no `cache_transceiver_config.backend`.
     ///
     /// ## False alarms
     /// A connector that holds others (`MultiConnector`, `PdConnector`) may meet what it holds, so its name is not compared.
@@ -24,9 +27,6 @@ check! {
         subsystem: Deployment, kv_path: Supporting, worst: Fail, causes: &[], since: "0.1.0",
     }
 }
-
-/// Connectors that hold others.
-const WRAPPERS: &[&str] = &["MultiConnector", "PdConnector"];
 
 fn run(scope: &WorkloadScope<'_>) -> Outcome {
     scope.over_pairs(|left, right| pair(scope, left, right))
@@ -40,10 +40,27 @@ fn pair(scope: &WorkloadScope<'_>, left: &Worker, right: &Worker) -> Outcome {
     }
     let stated = |w: &Worker| {
         let kv = &w.kv_transfer;
-        kv.connector.is_some() || kv.backend.is_some() || kv.unresolved.is_some()
+        kv.connector.is_some() || kv.backend.is_some() || kv.unresolved.is_some() || kv.off
     };
     if !stated(left) && !stated(right) {
         return Err(Skip::not_applicable());
+    }
+    let off: Vec<&Worker> = [left, right]
+        .into_iter()
+        .filter(|w| w.kv_transfer.off)
+        .collect();
+    if !off.is_empty() {
+        let called: Vec<String> = off.iter().map(|w| w.called()).collect();
+        let detail = format!(
+            "the engine configuration of {} has no cache_transceiver_config.backend, and without it TensorRT-LLM transfers no KV",
+            called.join(" and ")
+        );
+        return Ok(vec![
+            Draft::fail(detail)
+                .headline("KV transfer is off in the engine configuration")
+                .with(off.iter().map(|w| w.spot.evidence()))
+                .fix("add `cache_transceiver_config: {backend: DEFAULT}` to the engine configuration of both roles"),
+        ]);
     }
     let workload = scope.workload;
     let backend = |worker| {
@@ -51,7 +68,7 @@ fn pair(scope: &WorkloadScope<'_>, left: &Worker, right: &Worker) -> Outcome {
             worker,
             workload,
             on_one_node: false,
-            running: crate::checks::scope::Running::default(),
+            running: Running::default(),
         }
         .backend()
     };
@@ -70,6 +87,15 @@ fn pair(scope: &WorkloadScope<'_>, left: &Worker, right: &Worker) -> Outcome {
                 .fix("give both roles the same connector, backend and layout"),
         ])
     };
+    let mover = |worker| match mover::of(None, Some((worker, workload))) {
+        Some(Mover::Other(other)) => other.name,
+        _ => "another mover than NIXL",
+    };
+    let both_other = a == Backend::Other && b == Backend::Other;
+    let (own, peer) = (mover(left), mover(right));
+    if both_other && own != peer {
+        return differs("what moves KV", own, peer);
+    }
     let unknown = a == Backend::Unknown || b == Backend::Unknown;
     if a != b && !unknown {
         // On EFA one of the two is wrong in itself, which says what to do.
@@ -94,10 +120,8 @@ fn pair(scope: &WorkloadScope<'_>, left: &Worker, right: &Worker) -> Outcome {
     if unknown {
         return Err(Skip::not_applicable());
     }
-    Ok(vec![Draft::ok(format!(
-        "both roles move KV by {}",
-        word(a)
-    ))])
+    let by = if both_other { own } else { word(a) };
+    Ok(vec![Draft::ok(format!("both roles move KV by {by}"))])
 }
 
 fn word(backend: Backend) -> &'static str {
@@ -123,7 +147,7 @@ fn family(connector: Option<&str>) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use crate::checks::testing::{
-        EFA, Pod, alone, graph, lines, report, sglang, table, two_sided, vllm,
+        EFA, Pod, alone, graph, lines, report, sglang, table, trtllm, two_sided, vllm,
     };
     use crate::report::Status::{Fail, Ok, Skipped};
 
@@ -157,10 +181,33 @@ mod tests {
                     two_sided(&vllm(r#"["UCX"]"#), &vllm(r#"["LIBFABRIC"]"#)),
                     &[Fail],
                 ),
-                ("one that holds it", two_sided(&multi, &nixl), &[]),
+                ("one that holds it", two_sided(&multi, &nixl), &[Ok]),
                 ("another layout", two_sided(&layers, &nixl), &[Fail]),
                 ("the same layout", two_sided(&layers, &layers), &[Ok]),
                 ("SGLang", two_sided(&of("nixl"), &of("nixl")), &[Ok]),
+                (
+                    "SGLang, two other movers",
+                    two_sided(&of("mori"), &of("mooncake")),
+                    &[Fail],
+                ),
+                (
+                    "SGLang, the same other mover",
+                    two_sided(&of("mooncake"), &of("mooncake")),
+                    &[Ok],
+                ),
+                (
+                    "TensorRT-LLM, transfer is off",
+                    trtllm("tensor_parallel_size: 4", "tensor_parallel_size: 4"),
+                    &[Fail],
+                ),
+                (
+                    "TensorRT-LLM, transfer is on",
+                    trtllm(
+                        "cache_transceiver_config: {backend: DEFAULT}",
+                        "cache_transceiver_config: {backend: NIXL}",
+                    ),
+                    &[Ok],
+                ),
                 (
                     "SGLang, another mover",
                     two_sided(&of("nixl"), &of("mooncake")),

@@ -3,15 +3,15 @@ use crate::checks::WorkloadScope;
 use crate::checks::declare::{Draft, Outcome};
 use crate::checks::scope::no_number;
 use crate::facts::container::software::numbers;
-use crate::manifest::workload::{Engine, Role, Worker};
+use crate::manifest::workload::{Engine, Role, UNRECOGNISED, Worker};
 use crate::observed::Skip;
-use crate::report::{SkipReason, Status};
+use crate::report::{KvPath, SkipReason, Status};
 
 check! {
     /// Prefill and decode lay out their KV cache in ways that do not fit.
     ///
-    /// Compared are the tensor-parallel size and the type of the KV cache, as far as flags state them; block sizes have a check
-    /// of their own.
+    /// Compared are the tensor-parallel size (1 where nothing states it), the type of the KV cache and the name of the model, as far
+    /// as flags or the engine's configuration state them; block sizes have a check of their own.
     ///
     /// ## Why it matters
     /// Before 0.14 vLLM refuses a prefill worker that is split finer than its decode worker, and a KV cache of another type does
@@ -40,8 +40,9 @@ fn run(scope: &WorkloadScope<'_>) -> Outcome {
             return Err(Skip::not_applicable());
         }
         let drafts: Vec<Draft> = [
-            tensor_parallel(scope, left, right)?,
+            tensor_parallel(scope, left, right).unwrap_or_else(|skip| Some(Draft::skipped(skip))),
             cache_type(left, right),
+            model(left, right),
         ]
         .into_iter()
         .flatten()
@@ -97,12 +98,31 @@ impl Finer {
     }
 }
 
+/// Ranks of every engine where nothing is stated.
+/// <https://github.com/vllm-project/vllm/blob/v0.14.0/vllm/config/parallel.py>,
+/// <https://github.com/sgl-project/sglang/blob/v0.5.5/python/sglang/srt/server_args.py>,
+/// <https://github.com/NVIDIA/TensorRT-LLM/blob/v1.1.0/tensorrt_llm/llmapi/llm_args.py>
+const UNSTATED: u32 = 1;
+
 fn tensor_parallel(
     scope: &WorkloadScope<'_>,
     left: &Worker,
     right: &Worker,
 ) -> Result<Option<Draft>, Skip> {
+    let states = |worker: &Worker| worker.flags.contains_key("tensor-parallel-size");
+    if !states(left) && !states(right) {
+        return Ok(None);
+    }
     let size = |worker: &Worker| match worker.flags.get("tensor-parallel-size") {
+        // What no flag says may stand in the file.
+        None if worker.kv_transfer.unread => Err(Skip::new(
+            SkipReason::Unresolved,
+            format!(
+                "the tensor-parallel size of {} is not in this input, as its configuration file is not",
+                worker.name
+            ),
+        )),
+        None if worker.engine.is_some() => Ok(Some(UNSTATED)),
         None => Ok(None),
         Some(text) => text
             .parse::<u32>()
@@ -145,6 +165,35 @@ fn tensor_parallel(
              handshake"
         ))
     }))
+}
+
+/// Two names of models may mean the same, or lay out KV the same; whether they do is not known.
+fn model(left: &Worker, right: &Worker) -> Option<Draft> {
+    let named = |worker: &Worker| {
+        let name = worker.flags.get("model")?;
+        (name != UNRECOGNISED && !name.is_empty()).then(|| name.clone())
+    };
+    let (a, b) = (named(left)?, named(right)?);
+    // An owner and a directory are not part of it.
+    let last = |name: &str| {
+        let parts = name.trim_end_matches('/').rsplit('/');
+        parts.take(1).collect::<String>().to_lowercase()
+    };
+    if last(&a) == last(&b) {
+        return None;
+    }
+    let detail = format!(
+        "--model is {a} on {} and {b} on {}, and whether both lay out KV the same is not known",
+        left.called(),
+        right.called()
+    );
+    let skip = Skip::new(SkipReason::Unresolved, detail);
+    Some(
+        Draft::skipped(skip)
+            .on_kv_path(KvPath::Required)
+            .with([left.spot.evidence(), right.spot.evidence()])
+            .fix("give both roles the same model"),
+    )
 }
 
 fn cache_type(left: &Worker, right: &Worker) -> Option<Draft> {
@@ -228,6 +277,36 @@ mod tests {
                     "one states it",
                     two_sided(&vllm("--kv-cache-dtype, fp8"), &vllm("--x")),
                     &[Warn],
+                ),
+                (
+                    "one rank by default on prefill",
+                    two_sided(&vllm("--x"), &vllm("--tp, '8'")),
+                    &[Ok],
+                ),
+                (
+                    "one rank by default on decode, and the version is not seen",
+                    two_sided(&vllm("--tp, '8'"), &vllm("--x")),
+                    &[Skipped],
+                ),
+                (
+                    "one rank by default, as is written",
+                    two_sided(&vllm("--tp, '1'"), &vllm("--x")),
+                    &[Ok],
+                ),
+                (
+                    "the file of one is not there",
+                    two_sided(&vllm("--tp, '8'"), &vllm("--config, /x.yaml")),
+                    &[Skipped],
+                ),
+                (
+                    "another model",
+                    two_sided(&vllm("--model, Qwen/A"), &vllm("--model, Qwen/B")),
+                    &[Skipped],
+                ),
+                (
+                    "the same model from a directory",
+                    two_sided(&vllm("--model, Qwen/A"), &vllm("--model, /models/a/")),
+                    &[],
                 ),
                 ("stated by none", graph(&vllm("--x")), &[]),
                 (

@@ -1,18 +1,20 @@
 use crate::ask;
 use crate::check;
-use crate::checks::compare::{allows_nvlink, both, ends, has_mnnvl, names};
+use crate::checks::compare::{allows_nvlink, both, ends, has_mnnvl, names, visible_gpus};
 use crate::checks::declare::{Draft, Outcome};
 use crate::checks::{Container, DeploymentScope};
 use crate::facts::pair::PairFacts;
 use crate::judge::context::Tri;
 use crate::observed::Skip;
 use crate::report::SkipReason;
+use std::collections::BTreeSet;
 
 check! {
     /// Prefill and decode share a node and cannot share its NVLink.
     ///
     /// ## Why it matters
-    /// Handles of CUDA IPC do not cross PID and IPC namespaces, and every pod has its own unless it takes the node's. Without
+    /// Handles of CUDA IPC do not cross PID and IPC namespaces, and every pod has its own unless it takes the node's; nor do they
+    /// reach a GPU that the pod does not see, and the device plugin shows each pod its own. Without
     /// handles of a multi-node fabric (IMEX) KV between two pods of one node goes through the network adapter and back, or,
     /// where UCX counts on `cuda_ipc`, by messages over TCP.
     ///
@@ -36,6 +38,8 @@ struct End {
     node: String,
     /// It has the node's PID and IPC namespaces.
     joined: bool,
+    /// The GPUs of the node that it sees, where it has the node's namespaces.
+    gpus: BTreeSet<u32>,
     mnnvl: bool,
     /// It has an adapter to fall back to.
     rdma: bool,
@@ -44,25 +48,37 @@ struct End {
 fn run(scope: &DeploymentScope<'_>) -> Outcome {
     let words = |end: &End| {
         let own = if end.joined { "the node's" } else { "its own" };
-        format!("node {}, {own} namespaces", end.node)
+        let sees = match end.joined {
+            true => format!(", sees {}", seen(&end.gpus)),
+            false => String::new(),
+        };
+        format!("node {}, {own} namespaces{sees}", end.node)
     };
     ends(
         scope,
         end,
         |(a, left), (b, right)| {
             if a.node != b.node
-                || a.joined && b.joined
+                || joined(a, b)
                 || a.mnnvl && b.mnnvl
                 || met_on_nvlink(scope, left, right)
             {
                 return None;
             }
+            let apart = match a.joined && b.joined {
+                true => format!(
+                    "and its PID and IPC namespaces, and do not see each other's GPUs ({} and {}); without",
+                    seen(&a.gpus),
+                    seen(&b.gpus)
+                ),
+                false => "with PID and IPC namespaces of their own and no".to_owned(),
+            };
             let detail = format!(
-                "{} and {} share node {} with PID and IPC namespaces of their own and no handles of a multi-node fabric, so \
-                 cuda_ipc does not join them: KV {}",
+                "{} and {} share node {} {apart} handles of a multi-node fabric{} cuda_ipc does not join them: KV {}",
                 names(left),
                 names(right),
                 a.node,
+                if a.joined && b.joined { "" } else { ", so" },
                 if a.rdma && b.rdma {
                     "goes through the network adapter"
                 } else {
@@ -82,7 +98,7 @@ fn run(scope: &DeploymentScope<'_>) -> Outcome {
         |(a, left), (b, right)| {
             let detail = match a.node == b.node {
                 false => "the roles run on different nodes, where cuda_ipc is not needed",
-                true if !(a.joined && b.joined) && met_on_nvlink(scope, left, right) => {
+                true if !joined(a, b) && met_on_nvlink(scope, left, right) => {
                     "the roles share a node, and their transfers went over cuda_ipc"
                 }
                 true => "the roles share a node and may share its NVLink",
@@ -90,6 +106,20 @@ fn run(scope: &DeploymentScope<'_>) -> Outcome {
             Draft::ok(detail).with([both(&ask::POD_SPEC, (left, &words(a)), (right, &words(b)))])
         },
     )
+}
+
+/// Handles of CUDA IPC work between them: both have the node's namespaces, and each sees the GPUs of the other.
+fn joined(a: &End, b: &End) -> bool {
+    a.joined && b.joined && a.gpus == b.gpus
+}
+
+/// `GPUs 0, 1, 2, 3`.
+fn seen(gpus: &BTreeSet<u32>) -> String {
+    let all: Vec<String> = gpus.iter().map(u32::to_string).collect();
+    match all.as_slice() {
+        [one] => format!("GPU {one}"),
+        all => format!("GPUs {}", all.join(", ")),
+    }
 }
 
 /// Transfers between these were made, and every one of them is proven to have gone over CUDA IPC: what the namespaces say is
@@ -120,9 +150,14 @@ fn end(container: &Container<'_>) -> Result<End, Skip> {
         return Err(Skip::new(SkipReason::NotCollected, detail));
     };
     let ports = container.facts.rdma.usable_ports();
+    let joined = pod.host_pid && pod.host_ipc;
     Ok(End {
         node,
-        joined: pod.host_pid && pod.host_ipc,
+        joined,
+        gpus: match joined {
+            true => visible_gpus(container)?,
+            false => BTreeSet::new(),
+        },
         mnnvl: has_mnnvl(container)?,
         rdma: ports.is_ok_and(|ports| !ports.is_empty()),
     })
@@ -182,6 +217,42 @@ mod tests {
             assert_eq!(fleet.statuses("namespaces-split"), wanted, "{what}");
         }
     }
+
+    #[test]
+    fn each_must_see_the_gpus_of_the_other() {
+        let joined = "host-ipc: true\nhost-pid: true\n";
+        let sees = |numbers: &[u32]| {
+            let nodes: String = numbers
+                .iter()
+                .map(|n| format!("/dev/nvidia{n}: char rw\n"))
+                .chain(["/dev/nvidiactl: char rw\n".to_owned()])
+                .collect();
+            changed(
+                &rack(BOARD, RDMA, false),
+                &[(&ask::POD_SPEC, joined), (&ask::DEV_GPU, &nodes)],
+            )
+        };
+        let all: Vec<u32> = (0..8).collect();
+        for (one, other, wanted) in [
+            (&all[..], &all[..], vec![Ok]),
+            (&all[..4], &all[4..], vec![Warn]),
+            (&all[..4], &all[..], vec![Warn]),
+            (&[], &all[..], vec![Skipped]),
+        ] {
+            let (one, other) = (sees(one), sees(other));
+            let pods = [("prefill", one.as_slice()), ("decode", other.as_slice())];
+            let fleet = |nodes: &[&str]| Fleet::of(&pods).on(nodes);
+            let found = fleet(&["a", "a"]);
+            assert_eq!(found.statuses("namespaces-split"), wanted);
+            if wanted == [Warn] {
+                let said = found.findings("namespaces-split").remove(0).detail;
+                let words = "do not see each other's GPUs (GPUs 0, 1, 2, 3 and GPUs";
+                assert!(said.contains(words), "{said}");
+                assert_eq!(fleet(&["a", "b"]).statuses("namespaces-split"), [Ok]);
+            }
+        }
+    }
+
     #[test]
     fn a_transfer_over_cuda_ipc_answers_what_the_namespaces_leave_open() {
         let own = "host-ipc: false\nhost-pid: false\n";

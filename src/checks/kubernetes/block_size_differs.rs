@@ -2,13 +2,15 @@ use crate::check;
 use crate::checks::WorkloadScope;
 use crate::checks::declare::{Draft, Outcome};
 use crate::checks::scope::no_number;
-use crate::manifest::workload::Worker;
+use crate::manifest::workload::{Engine, Role, Worker};
 use crate::observed::Skip;
+use crate::report::SkipReason;
 
 check! {
     /// Prefill and decode use different KV block sizes.
     ///
-    /// Judged only when both roles state `--block-size`.
+    /// Judged where a role states it: `--block-size`, `--page-size`, `kv_cache_config.tokens_per_block`. Where the other does not,
+    /// TensorRT-LLM takes 32; vLLM and SGLang choose it by their attention backend, so it is not known.
     ///
     /// ## Why it matters
     /// A KV block is transferred as it lies in memory. With 16 tokens per block on one side and 32 on the other the transfer
@@ -28,10 +30,41 @@ fn run(scope: &WorkloadScope<'_>) -> Outcome {
     scope.over_pairs(pair)
 }
 
+/// Tokens in a block of TensorRT-LLM where nothing states it.
+/// <https://github.com/NVIDIA/TensorRT-LLM/blob/v1.1.0/tensorrt_llm/llmapi/llm_args.py> (`KvCacheConfig.tokens_per_block`)
+const OF_TRTLLM: &str = "32";
+
+/// The size that a worker states, or that its engine takes where nothing states it; none where that is not known.
+fn size(worker: &Worker) -> Option<&str> {
+    let stated = worker.flags.get("block-size").map(String::as_str);
+    let default = worker.engine == Some(Engine::Trtllm) && !worker.kv_transfer.unread;
+    stated.or(default.then_some(OF_TRTLLM))
+}
+
 /// One pair of ends.
 fn pair(left: &Worker, right: &Worker) -> Outcome {
-    let (Some(a), Some(b)) = (left.flags.get("block-size"), right.flags.get("block-size")) else {
+    let states = |worker: &Worker| worker.flags.contains_key("block-size");
+    // What an encode worker hands on is no KV.
+    if left.role == Role::Encode || !states(left) && !states(right) {
         return Err(Skip::not_applicable());
+    }
+    let (a, b) = match (size(left), size(right)) {
+        (Some(a), Some(b)) => (a, b),
+        (a, _) => {
+            let (one, other) = if a.is_some() {
+                (left, right)
+            } else {
+                (right, left)
+            };
+            let detail = format!(
+                "--block-size is {} on {} and not stated on {}, where the engine chooses it by its attention backend: state it in \
+                 both roles",
+                size(one).unwrap_or_default(),
+                one.called(),
+                other.called()
+            );
+            return Err(Skip::new(SkipReason::Unresolved, detail));
+        }
     };
     for (size, worker) in [(a, left), (b, right)] {
         if size.parse::<u64>().is_err() {
@@ -55,7 +88,7 @@ fn pair(left: &Worker, right: &Worker) -> Outcome {
 
 #[cfg(test)]
 mod tests {
-    use crate::checks::testing::{Pod, alone, sglang, table, two_sided};
+    use crate::checks::testing::{Pod, alone, sglang, table, trtllm, two_sided};
     use crate::report::Status::{Fail, Ok, Skipped};
 
     #[test]
@@ -66,6 +99,7 @@ mod tests {
                 &sglang(&format!("--page-size, {d}")),
             )
         };
+        let block = |size: u32| format!("kv_cache_config:\n  tokens_per_block: {size}");
         let plain = sglang("--tp, '8'");
         table(
             "block-size-differs",
@@ -81,7 +115,23 @@ mod tests {
                 (
                     "stated by one role",
                     two_sided(&sglang("--page-size, '16'"), &plain),
-                    &[],
+                    &[Skipped],
+                ),
+                (
+                    "TensorRT-LLM, different",
+                    trtllm(&block(32), &block(64)),
+                    &[Fail],
+                ),
+                (
+                    "TensorRT-LLM, the same",
+                    trtllm(&block(64), &block(64)),
+                    &[Ok],
+                ),
+                ("TensorRT-LLM, its default", trtllm(&block(32), ""), &[Ok]),
+                (
+                    "TensorRT-LLM, another than its default",
+                    trtllm("a: b", &block(64)),
+                    &[Fail],
                 ),
                 ("stated by none", two_sided(&plain, &plain), &[]),
                 (

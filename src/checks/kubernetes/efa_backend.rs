@@ -138,7 +138,7 @@ mod tests {
                         "command: [python3, -m, dynamo.trtllm, --extra-engine-args, /x.yaml]",
                         &by("TRTLLM_NIXL_KVCACHE_BACKEND", "LIBFABRIC"),
                     ]))),
-                    &[Ok, Ok],
+                    &[Skipped, Skipped],
                 ),
                 ("TensorRT-LLM by default", graph(&trtllm("")), &[Warn, Warn]),
                 ("no engine is named", graph(EFA), &[Skipped, Skipped]),

@@ -66,7 +66,7 @@ mod tests {
                 (
                     "a file that is elsewhere, and TensorRT-LLM's own variable",
                     graph(&libfabric),
-                    &[],
+                    &[Skipped, Skipped],
                 ),
                 ("aggregated", alone(Pod::of(by_reference)), &[]),
             ],

@@ -12,8 +12,8 @@ check! {
     ///
     /// ## Why it matters
     /// A pod that is not there, does not run, has no shell or does not answer is at fault itself: a fail. Where the API
-    /// server, a proxy or the kubelet turned the request away, the connection broke, or this tool was stopped before it had
-    /// looked, nothing is known of the container: it is skipped, held against nobody, and the run ends with 4. Neither is a
+    /// server, a proxy or the kubelet turned the request away, the connection broke, the probe was killed with its pod, or this tool
+    /// was stopped before it had looked, nothing is known of the container: it is skipped, held against nobody, and the run ends with 4. Neither is a
     /// pass: every question about it stays open.
     ///
     /// ## False alarms

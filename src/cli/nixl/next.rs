@@ -79,6 +79,8 @@ pub(super) fn next(arguments: &Arguments, report: &Report, snapshots: &[Folded])
             }
             Some(format!("`{plain}` uses the worker's own backend"))
         }
+        // No transfer of this tool shows the lane of another mover.
+        Some(GapKind::OtherMover) => None,
         Some(GapKind::HostMemory) => Some(format!(
             "`{}` between workers that see a GPU with room on it",
             own(MemoryChoice::Gpu)

@@ -43,6 +43,8 @@ pub struct Gpu {
     pub name: String,
     /// PCI address.
     pub bus_id: Option<String>,
+    /// `GPU-` and the number that no other GPU has.
+    pub uuid: Option<String>,
 }
 
 /// The NVIDIA driver.
@@ -190,7 +192,7 @@ impl Gpu {
     pub fn of_links(gpu: &GpuLinks) -> Self {
         Self {
             name: gpu.product.clone(),
-            bus_id: None,
+            ..Self::default()
         }
     }
 
@@ -396,6 +398,7 @@ fn gpus(
         let gpus = gpus.map(|gpu| Gpu {
             name: gpu.name.unwrap_or_default(),
             bus_id: gpu.bus_id,
+            uuid: gpu.uuid,
         });
         Ok::<_, Unparsable>(gpus.collect::<Vec<_>>())
     });
@@ -404,13 +407,14 @@ fn gpus(
         let gpus = query.gpus.iter().map(|gpu| Gpu {
             name: gpu.product.clone().unwrap_or_default(),
             bus_id: Some(gpu.bus_id.clone()),
+            uuid: gpu.uuid.clone(),
         });
         Seen::new(query.ask, gpus.collect())
     }));
     let by_links = observed(nvlink.get().map(|links| {
         let gpus = links.gpus.iter().map(|gpu| Gpu {
             name: gpu.product.clone(),
-            bus_id: None,
+            ..Gpu::default()
         });
         Seen::new(links.ask, gpus.collect::<Vec<_>>())
     }));
@@ -639,7 +643,7 @@ mod tests {
     fn named(name: &str) -> Gpu {
         Gpu {
             name: name.to_owned(),
-            bus_id: None,
+            ..Gpu::default()
         }
     }
 }

@@ -92,6 +92,11 @@ impl Facts {
         pod::read(snapshot)
     }
 
+    /// What the worker was told of its KV cache alone, without reading the rest.
+    pub fn kv_transfer(snapshot: &Snapshot) -> Observed<Seen<process::KvTransfer>> {
+        process::kv_transfer(snapshot)
+    }
+
     /// The environment of the worker alone, without reading the rest.
     pub fn environment(snapshot: &Snapshot) -> Observed<Seen<process::Environment>> {
         process::environment_of(snapshot)

@@ -50,8 +50,8 @@ pub struct Worker {
 pub struct KvTransfer {
     /// First backend of NIXL.
     pub backend: Option<String>,
-    /// What moves KV: the connector of vLLM, the transfer backend of SGLang.
-    pub mover: Option<String>,
+    /// What moves KV: the connector of vLLM with those that it holds, the transfer backend of SGLang.
+    pub movers: Vec<String>,
     /// What else may decide it, and was not read.
     pub not_read: Option<String>,
     /// KV lies in host memory on purpose (`kv_buffer_device`); none where no configuration says where it lies.
@@ -119,21 +119,26 @@ pub(super) fn of_container(snapshot: &Snapshot) -> Observed<Seen<BTreeMap<String
 }
 
 /// The command line where it holds a configuration, else the variable that start commands hand to it.
-fn kv_transfer(snapshot: &Snapshot) -> Observed<Seen<KvTransfer>> {
+pub(super) fn kv_transfer(snapshot: &Snapshot) -> Observed<Seen<KvTransfer>> {
     let line = list(snapshot, &ask::WORKER_KV_TRANSFER, |text| {
         let mut all = serde_json::Map::new();
+        // Connectors that one holds have a line each.
+        let mut movers = Vec::new();
         for line in text.lines().filter(|line| !line.trim().is_empty()) {
             if let Ok(Value::Object(one)) = serde_json::from_str(&format!("{{{line}}}")) {
+                movers.extend(named_in(&one));
                 all.extend(one);
             }
         }
-        all
+        (all, movers)
     });
     if let Observed::Known(seen) = &line
-        && !seen.value.is_empty()
+        && let (all, movers) = &seen.value
+        && !all.is_empty()
     {
-        let (all, ask) = (Value::Object(seen.value.clone()), seen.ask);
-        return Observed::Known(Seen::new(ask, KvTransfer::of(&all, &all["backends"])));
+        let (all, ask) = (Value::Object(all.clone()), seen.ask);
+        let read = KvTransfer::of(&all, &all["backends"], movers.clone());
+        return Observed::Known(Seen::new(ask, read));
     }
     let variable = list(snapshot, &ask::ENVIRONMENT, environment)
         .get()
@@ -141,8 +146,12 @@ fn kv_transfer(snapshot: &Snapshot) -> Observed<Seen<KvTransfer>> {
         .and_then(|e| {
             let json = e.variables.get("KV_TRANSFER_CONFIG")?;
             let json = serde_json::from_str::<Value>(json).ok()?;
-            let backends = &json["kv_connector_extra_config"]["backends"];
-            Some(Seen::new(e.ask, KvTransfer::of(&json, backends)))
+            let extra = &json["kv_connector_extra_config"];
+            let held = extra["connectors"].as_array().into_iter().flatten();
+            let all = held.chain([&json]).filter_map(Value::as_object);
+            let movers = all.filter_map(named_in).take(16).collect();
+            let read = KvTransfer::of(&json, &extra["backends"], movers);
+            Some(Seen::new(e.ask, read))
         });
     match (variable, line) {
         (Some(seen), _) => Observed::Known(seen),
@@ -153,18 +162,24 @@ fn kv_transfer(snapshot: &Snapshot) -> Observed<Seen<KvTransfer>> {
     }
 }
 
+/// The connector or transfer backend that a configuration names.
+fn named_in(config: &serde_json::Map<String, Value>) -> Option<String> {
+    let name = ["kv_connector", "transfer_backend"]
+        .iter()
+        .find_map(|name| config.get(*name)?.as_str());
+    name.map(|name| sanitise::line(name, 80))
+}
+
 impl KvTransfer {
-    fn of(config: &Value, backends: &Value) -> Self {
+    fn of(config: &Value, backends: &Value, movers: Vec<String>) -> Self {
         let device = config["kv_buffer_device"].as_str();
         // Of several connectors each has its own, which is not read. Otherwise vLLM keeps it on the GPU.
-        let told = config["kv_connector"] != "MultiConnector" && config["not_read"].is_null();
+        let alone = !movers.iter().any(|name| name == "MultiConnector");
+        let told = alone && config["not_read"].is_null();
         let on_gpu = told.then_some(false);
         Self {
             backend: backends[0].as_str().map(|name| sanitise::line(name, 80)),
-            mover: ["kv_connector", "transfer_backend"]
-                .iter()
-                .find_map(|name| config[name].as_str())
-                .map(|name| sanitise::line(name, 80)),
+            movers,
             not_read: config["not_read"]
                 .as_str()
                 .map(|what| sanitise::line(what, 80)),

@@ -72,6 +72,9 @@ pub(super) fn gaps(record: &TransferRecord, steps: &[StepVerdict], intent: &Inte
         let why = format!("it used {}, and {own}", record.backend);
         add(GapKind::OtherBackend, why);
     }
+    if let Some(why) = &intent.other_mover {
+        add(GapKind::OtherMover, why.clone());
+    }
     let ends = [&record.target, &record.initiator];
     let on_host = ends
         .iter()

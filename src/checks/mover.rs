@@ -1,0 +1,271 @@
+//! What moves KV from one worker to another: NIXL, whose lane a transfer of this tool shows, or something else, of which such a
+//! transfer proves nothing.
+
+use super::scope::{Running, WorkerScope, switch_of_trtllm};
+use crate::facts::container::process::KvTransfer;
+use crate::manifest::workload::{Engine, Worker, Workload};
+
+/// What moves the KV of a worker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Mover {
+    /// NIXL, or UCX by itself, which goes by the same settings over the same lanes.
+    Nixl,
+    /// Something that is known by its name.
+    Other(&'static Other),
+    /// Something that nothing names: why.
+    Open(String),
+}
+
+/// A mover that is not NIXL.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Other {
+    /// In a sentence.
+    pub name: &'static str,
+    /// It moves KV by itself, so the settings of UCX and libfabric play no part in it.
+    pub alone: bool,
+    /// What shows its lane, as a clause.
+    pub shown_by: &'static str,
+}
+
+/// The counters that every RDMA device has, whoever uses it.
+macro_rules! counters {
+    ($lead:literal) => {
+        concat!(
+            $lead,
+            "the counters of the workers' RDMA ports (port_xmit_data, port_rcv_data), read before and after a long prompt, show \
+             whether its KV went over RDMA"
+        )
+    };
+}
+
+static MOONCAKE: Other = Other {
+    name: "Mooncake",
+    alone: true,
+    shown_by: counters!(
+        "the log of each worker names the devices that Mooncake found at its start, and "
+    ),
+};
+static NCCL: Other = Other {
+    name: "NCCL",
+    alone: true,
+    shown_by: "with NCCL_DEBUG=INFO in both workers NCCL logs by what it joins them (NET/IB, NET/Socket, P2P)",
+};
+static MPI: Other = Other {
+    name: "MPI",
+    alone: true,
+    shown_by: counters!(""),
+};
+static MORI: Other = Other {
+    name: "MoRI",
+    alone: true,
+    shown_by: counters!(""),
+};
+static ASCEND: Other = Other {
+    name: "the transfer engine of Ascend",
+    alone: true,
+    shown_by: "the log of each worker says what its transfer engine opened at its start",
+};
+static FAKE: Other = Other {
+    name: "a stand-in that moves nothing (fake)",
+    alone: true,
+    shown_by: "a real transfer backend has to be chosen first",
+};
+static LMCACHE: Other = Other {
+    name: "LMCache",
+    alone: false,
+    shown_by: counters!(
+        "its own configuration (LMCACHE_CONFIG_FILE) says what it moves KV by, and "
+    ),
+};
+static STORE: Other = Other {
+    name: "a store that both roles write and read",
+    alone: false,
+    shown_by: "what the store says of its own lane decides",
+};
+static OFFLOAD: Other = Other {
+    name: "a connector that keeps KV beside one worker",
+    alone: false,
+    shown_by: "a connector that hands KV on (NixlConnector) has to be chosen first",
+};
+
+/// Connectors of vLLM by how their names begin, the longer beginning first; none for those of NIXL.
+/// <https://github.com/vllm-project/vllm/blob/v0.14.0/vllm/distributed/kv_transfer/kv_connector/factory.py>
+const CONNECTORS: &[(&str, Option<&Other>)] = &[
+    ("Nixl", None),
+    ("MooncakeStore", Some(&STORE)),
+    ("MooncakeConnectorStore", Some(&STORE)),
+    ("Mooncake", Some(&MOONCAKE)),
+    ("P2pNccl", Some(&NCCL)),
+    ("PyNccl", Some(&NCCL)),
+    ("MoRIIO", Some(&MORI)),
+    ("LMCache", Some(&LMCACHE)),
+    ("AscendStore", Some(&STORE)),
+    ("FlexKV", Some(&STORE)),
+    ("HF3FS", Some(&STORE)),
+    ("SharedStorage", Some(&STORE)),
+    ("Example", Some(&STORE)),
+    ("DynamoConnector", Some(&OFFLOAD)),
+    ("Offloading", Some(&OFFLOAD)),
+    ("SimpleCPUOffload", Some(&OFFLOAD)),
+    ("DecodeBench", Some(&FAKE)),
+];
+
+/// Connectors that hold others.
+pub const WRAPPERS: &[&str] = &["MultiConnector", "PdConnector"];
+
+/// Transfer backends of SGLang and TensorRT-LLM, in small letters; none for NIXL and for UCX.
+/// <https://github.com/sgl-project/sglang/blob/v0.5.5/python/sglang/srt/server_args.py>
+const BACKENDS: &[(&str, Option<&Other>)] = &[
+    ("nixl", None),
+    ("ucx", None),
+    ("default", None),
+    ("mooncake", Some(&MOONCAKE)),
+    ("mpi", Some(&MPI)),
+    ("mori", Some(&MORI)),
+    ("ascend", Some(&ASCEND)),
+    ("fake", Some(&FAKE)),
+];
+
+fn made(known: Option<&'static Other>) -> Mover {
+    known.map_or(Mover::Nixl, Mover::Other)
+}
+
+/// By the transfer backend of SGLang or TensorRT-LLM.
+fn of_backend(name: &str) -> Mover {
+    let known = BACKENDS
+        .iter()
+        .find(|(own, _)| own.eq_ignore_ascii_case(name));
+    known.map_or_else(
+        || Mover::Open("a transfer backend that this tool does not know".to_owned()),
+        |(_, other)| made(*other),
+    )
+}
+
+/// By vLLM's connectors, wrapped ones among them. Of several that hand KV on the one that is not NIXL is named: which of them
+/// moves a request is decided there. A store or a cache beside NIXL hands nothing on.
+pub fn of_connectors<'n>(names: impl Iterator<Item = &'n str>) -> Mover {
+    let held: Vec<Mover> = names
+        .filter(|name| !WRAPPERS.contains(name))
+        .map(|name| {
+            let known = CONNECTORS.iter().find(|(own, _)| name.starts_with(own));
+            known.map_or_else(
+                || Mover::Open("a connector that this tool does not know".to_owned()),
+                |(_, other)| made(*other),
+            )
+        })
+        .collect();
+    let hands_on = |mover: &&Mover| matches!(mover, Mover::Other(other) if other.alone);
+    let first = held.iter().find(hands_on).or_else(|| {
+        let nixl = held.iter().find(|mover| **mover == Mover::Nixl);
+        nixl.or(held.first())
+    });
+    first
+        .cloned()
+        .unwrap_or_else(|| Mover::Open("a connector whose parts are not in the input".to_owned()))
+}
+
+/// As the worker is written; none where nothing that was read decides it. SGLang takes Mooncake where nothing is chosen.
+fn as_written(worker: &Worker, workload: &Workload) -> Option<Mover> {
+    let kv = &worker.kv_transfer;
+    let scope = WorkerScope {
+        worker,
+        workload,
+        on_one_node: false,
+        running: Running::default(),
+    };
+    if kv.unresolved.is_some() || kv.off {
+        return None;
+    }
+    match (worker.engine, kv.backend.as_deref()) {
+        (Some(Engine::Trtllm), Some(name)) if name.eq_ignore_ascii_case("default") => {
+            Some(of_backend(switch_of_trtllm(worker).unwrap_or("nixl")))
+        }
+        (_, Some(name)) => Some(of_backend(name)),
+        (Some(Engine::Sglang), None) => {
+            let unset = scope.literal("DYN_SGLANG_DISAGGREGATION_TRANSFER_BACKEND");
+            unset.ok().map(|_| Mover::Other(&MOONCAKE))
+        }
+        (Some(Engine::Trtllm), None) => Some(Mover::Open(
+            "what cache_transceiver_config.backend says, which is not in the input".to_owned(),
+        )),
+        (_, None) if kv.connector.is_some() => Some(of_connectors(kv.connectors())),
+        (_, None) => None,
+    }
+}
+
+impl Mover {
+    /// Why a transfer of NIXL proves nothing of this mover; none where it does.
+    pub fn beside_nixl(&self) -> Option<String> {
+        match self {
+            Self::Nixl => None,
+            Self::Other(other) => Some(format!(
+                "{} moves the KV of this deployment, and transfers exercise NIXL alone",
+                other.name
+            )),
+            Self::Open(what) => Some(format!(
+                "the KV of this deployment is moved by {what}, and transfers exercise NIXL alone"
+            )),
+        }
+    }
+}
+
+/// What moves the KV of a worker: as its process was started, else as it is written. None where neither is known.
+pub fn of(running: Option<&KvTransfer>, written: Option<(&Worker, &Workload)>) -> Option<Mover> {
+    let seen = running.filter(|running| running.not_read.is_none());
+    let seen = seen.and_then(|running| match running.movers.as_slice() {
+        [] => None,
+        [one] if BACKENDS.iter().any(|(name, _)| name == one) => Some(of_backend(one)),
+        names => Some(of_connectors(names.iter().map(String::as_str))),
+    });
+    // The names in a wrapper are all there on a command line, and may be missing in a variable.
+    match seen {
+        Some(mover @ (Mover::Nixl | Mover::Other(_))) => Some(mover),
+        open => written
+            .and_then(|(worker, workload)| as_written(worker, workload))
+            .or(open),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifest::workload::UNRECOGNISED;
+
+    #[test]
+    fn connectors_by_what_hands_kv_on() {
+        let of = |names: &[&str]| match of_connectors(names.iter().copied()) {
+            Mover::Nixl => "NIXL".to_owned(),
+            Mover::Other(other) => other.name.to_owned(),
+            Mover::Open(why) => why,
+        };
+        for (names, mover) in [
+            (&["NixlConnector"][..], "NIXL"),
+            (&["NixlPullConnector"], "NIXL"),
+            (&["MooncakeConnector"], "Mooncake"),
+            (&["MooncakeConnectorV1"], "Mooncake"),
+            (
+                &["MooncakeStoreConnector"],
+                "a store that both roles write and read",
+            ),
+            (&["P2pNcclConnector"], "NCCL"),
+            (&["LMCacheConnectorV1"], "LMCache"),
+            (
+                &["MultiConnector", "LMCacheConnectorV1", "NixlConnector"],
+                "NIXL",
+            ),
+            (&["PdConnector", "DynamoConnector", "NixlConnector"], "NIXL"),
+            (
+                &["MultiConnector", "NixlConnector", "MooncakeConnector"],
+                "Mooncake",
+            ),
+            (&["MultiConnector", "LMCacheConnectorV1"], "LMCache"),
+            (
+                &["MultiConnector"],
+                "a connector whose parts are not in the input",
+            ),
+            (&[UNRECOGNISED], "a connector that this tool does not know"),
+        ] {
+            assert_eq!(of(names), mover, "{names:?}");
+        }
+    }
+}
