@@ -163,7 +163,10 @@ mod tests {
         let answers = [
             (&ask::NVIDIA_SMI_FABRIC, fabric),
             (&ask::ENVIRONMENT, environment),
-            (&ask::DEV_GPU, "/dev/nvidia0: char rw"),
+            (
+                &ask::DEV_GPU,
+                "/dev/nvidia0: char rw\n/dev/nvidia-caps-imex-channels/channel0: char rw",
+            ),
         ];
         let findings = checks::run(&Inventory::default(), &[container("decode", &answers)]);
         let report = Report::new("node", vec![], findings, vec![], vec![]);

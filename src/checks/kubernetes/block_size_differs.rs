@@ -88,7 +88,7 @@ fn pair(left: &Worker, right: &Worker) -> Outcome {
 
 #[cfg(test)]
 mod tests {
-    use crate::checks::testing::{Pod, alone, sglang, table, trtllm, two_sided};
+    use crate::checks::testing::{Pod, alone, report, sglang, table, trtllm, two_sided};
     use crate::report::Status::{Fail, Ok, Skipped};
 
     #[test]
@@ -145,6 +145,30 @@ mod tests {
                     &[],
                 ),
             ],
+        );
+    }
+
+    #[test]
+    fn a_number_from_a_variable_of_the_container_is_known() {
+        let of = |prefill: &str, decode: &str| {
+            let side = |size: &str| {
+                format!(
+                    "command: [sh, -c]\nargs: ['exec python3 -m dynamo.vllm --block-size \"${{BLOCK_SIZE}}\"']\nenv: [{{name: \
+                     BLOCK_SIZE, value: \"{size}\"}}]"
+                )
+            };
+            let all = report(&two_sided(&side(prefill), &side(decode)));
+            let found = all.checks.iter().find(|f| f.id == "K8S014").unwrap();
+            (found.status, found.detail.clone())
+        };
+        assert_eq!(of("64", "64").0, Ok);
+        assert_eq!(of("64", "16").0, Fail);
+        // Anything else may be a secret.
+        let (status, said) = of("hunter2", "64");
+        assert_eq!(status, Skipped);
+        assert!(
+            !said.contains("hunter2") && !said.contains("unrecognised"),
+            "{said}"
         );
     }
 }

@@ -49,7 +49,7 @@ fn run(scope: &WorkerScope<'_>) -> Outcome {
 mod tests {
     use crate::ask;
     use crate::checks::testing::{
-        Fleet, Pod, RDMA, alone, both, changed, graph, lines, roce, table,
+        Answers, Fleet, Pod, RDMA, alone, both, changed, graph, lines, roce, table,
     };
     use crate::report::Status::{Ok, Warn};
 
@@ -87,14 +87,17 @@ mod tests {
     fn what_every_running_container_shows_decides() {
         let (good, bare) = (roce(2), changed(&roce(2), &[(&ask::RDMA_GIDS, "")]));
         let body = lines(&["image: i", ROCE]);
-        let of = |decode: &crate::checks::testing::Answers| {
-            Fleet::of(&[("prefill", &good[..]), ("decode", &decode[..])])
+        let of = |other: &Answers| {
+            let pods = [
+                ("prefill", &good[..]),
+                ("decode", &good[..]),
+                ("decode", &other[..]),
+            ];
+            let fleet = Fleet::of(&pods)
                 .body("prefill", &body)
-                .body("decode", &body)
-                .findings("roce-without-network")
-                .iter()
-                .filter(|f| f.status == Warn)
-                .count()
+                .body("decode", &body);
+            let found = fleet.findings("roce-without-network");
+            found.iter().filter(|f| f.status == Warn).count()
         };
         assert_eq!((of(&good), of(&bare)), (0, 1));
     }
