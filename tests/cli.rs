@@ -499,6 +499,19 @@ fn a_context_that_means_nothing_is_refused_with_what_is_taken() {
     }
 }
 
+/// What would have no effect is said, and not done without.
+#[test]
+fn a_sample_of_one_pair_is_refused() {
+    for ends in [&["--peer", "b"][..], &["--self"]] {
+        let mut args = vec!["nixl", "--transfer", "--pod", "a", "--sample", "3"];
+        args.extend(ends);
+        let output = run(&args);
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{ends:?}: {error}");
+        assert!(error.contains("--sample"), "{error}");
+    }
+}
+
 #[test]
 fn trust_is_demanded_only_of_what_can_give_it() {
     for command in ["env", "node"] {

@@ -316,6 +316,12 @@ fn counters_of_another_device_or_port_are_no_agreement() {
         ("ib/mlx5_0:1/tx_bytes", FULL),
         ("net/eth0/tx_bytes", FULL + 9),
     ]);
+    let crowded = with(&[
+        ("ib/mlx5_0:1/tx_bytes", FULL * 9),
+        ("net/eth0/tx_bytes", FULL + 9),
+    ]);
+    assert_eq!((crowded.status, crowded.proven), (Status::Warn, false));
+    assert!(crowded.detail.contains("on eth0"), "{}", crowded.detail);
     assert!(
         both.proven && both.detail.contains("cannot confirm it: both a port and"),
         "{}",
@@ -674,6 +680,16 @@ fn libfabric_is_judged_by_counters_and_provider() {
         efa.detail
     );
     assert!(efa.evidence.contains(&"libfabric provider efa".to_owned()));
+    let none = libfabric(
+        &[("hw/rdmap79s0:1/tx_bytes", FULL)],
+        "NIXL INFO Discovered 0 EFA devices",
+    );
+    assert_eq!(
+        (none.status, none.proven),
+        (Status::Skipped, false),
+        "{}",
+        none.detail
+    );
     let tcp = libfabric(
         &[("net/eth0/tx_bytes", FULL)],
         "Using simplified topology for tcp",

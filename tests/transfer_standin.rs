@@ -482,6 +482,29 @@ async fn an_interpreter_that_does_not_run_is_no_fault_of_the_path() {
     assert!(record.target.tried[0].gave_up.is_some());
 }
 
+/// What a library says when it fails may hold anything of the worker's environment.
+#[tokio::test]
+async fn secrets_in_errors_do_not_leave_the_container() {
+    let fault = Fault {
+        initiator: "tell",
+        ..Fault::default()
+    };
+    let Some((record, verdict, failure)) = fault.fails(Role::Initiator, What::Connect).await else {
+        return;
+    };
+    let all = format!(
+        "{} {verdict:?}",
+        serde_json::to_string(&record).unwrap_or_default()
+    );
+    assert!(!all.to_lowercase().contains("canary"), "{all}");
+    assert!(
+        failure.detail.contains("HF_TOKEN=***"),
+        "{}",
+        failure.detail
+    );
+    assert!(all.contains("AWS_SECRET_ACCESS_KEY=***"), "{all}");
+}
+
 /// The version is looked at before anything that an old interpreter may not know.
 #[tokio::test]
 async fn a_python_that_is_too_old_is_named() {

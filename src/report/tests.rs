@@ -563,6 +563,17 @@ fn a_transfer_that_was_asked_for_and_came_to_nothing_leads_and_is_no_pass() {
         "{}",
         failed.verdict
     );
+    // A run that was stopped had more to do than it began.
+    let two = || vec![undone(), undone()];
+    let stopped = |of| {
+        let pairs = Pairs::of(two().into_iter().map(|(pair, _)| pair).collect(), of);
+        let checks = two().into_iter().map(|(_, finding)| finding).collect();
+        Report::with_pairs("nixl", vec![], checks, vec![], vec![], pairs).verdict
+    };
+    let lead =
+        "2 of 2 transfers (7 more were not begun) could not be made, the first (d -> p) because";
+    assert!(stopped(9).starts_with(lead), "{}", stopped(9));
+    assert!(stopped(2).starts_with("2 of 2 transfers could not be made"));
     let error = error(TRANSFER);
     let none = Report::new("nixl", vec![], vec![], vec![error], vec![]);
     assert_eq!(none.verdict, "No permission; nothing could be judged.");

@@ -114,12 +114,19 @@ fn undelivered(pairs: &Pairs, errors: &[InputError], checks: &[Finding]) -> Opti
             "The transfer {} {what}: {}",
             first.target.name, first.rare.headline
         ),
-        n => format!(
-            "{n} of {} transfers {what}, the first ({}) because of this: {}",
-            pairs.made.len(),
-            first.target.name,
-            first.rare.headline
-        ),
+        n => {
+            // Those that a run was stopped before, or left out of a sample, are pairs as well.
+            let more = match pairs.of.saturating_sub(pairs.made.len()) {
+                0 => String::new(),
+                more => format!(" ({more} more were not begun)"),
+            };
+            format!(
+                "{n} of {} transfers{more} {what}, the first ({}) because of this: {}",
+                pairs.made.len(),
+                first.target.name,
+                first.rare.headline
+            )
+        }
     })
 }
 

@@ -301,11 +301,21 @@ fn one_end(lane: &Lane, step: &StepRecord, mine: &Counted, initiator: &Ready) ->
     );
     let named = |name: &str| local || lane.rails.iter().any(|rail| is_of(name, &rail.device));
     let groups = groups(lane.class);
+    let over_ip = match by_groups(&["net/"], &step.xfer.delta, moved, sends, |_| true) {
+        Some(Counted::Carried(cards)) if lane.class == Class::Rdma => Some(cards),
+        _ => None,
+    };
     match by_groups(groups, &step.xfer.delta, moved, sends, named) {
-        Some(Counted::Crowded(devices)) => return Agreement::Silent(crowd(&devices, moved)),
+        // Whose bytes those of the port are is not known, and the network card moved by just the payload.
+        Some(Counted::Crowded(devices)) => {
+            let crowd = crowd(&devices, moved);
+            return match over_ip {
+                Some(cards) => Agreement::OneSided(format!("{crowd}, and {}", shown(&cards))),
+                None => Agreement::Silent(crowd),
+            };
+        }
         Some(Counted::Carried(devices)) => {
-            let over_ip = by_groups(&["net/"], &step.xfer.delta, moved, sends, |_| true);
-            if let (Class::Rdma, Some(Counted::Carried(cards))) = (lane.class, over_ip) {
+            if let Some(cards) = over_ip {
                 let both = [devices, cards].concat();
                 return Agreement::Silent(format!(
                     "both a port and a network card moved by the payload of {moved} bytes: {}",

@@ -142,8 +142,10 @@ pub(super) fn split(line: &str) -> Option<(Option<&str>, &str)> {
 /// Lines of NIXL's LIBFABRIC backend:
 /// <https://github.com/ai-dynamo/nixl/tree/main/src/utils/libfabric>, as of NIXL 1.3 to 1.5.
 fn provider(line: &str) -> Option<&'static str> {
-    if line.contains("EFA devices") && line.contains("Discovered") {
-        return Some("efa");
+    if let Some((before, _)) = line.split_once(" EFA devices")
+        && let Some((_, found)) = before.split_once("Discovered ")
+    {
+        return (found.trim() != "0").then_some("efa");
     }
     let name = line.split_once("simplified topology for ")?.1;
     ["tcp", "sockets", "cxi", "verbs", "efa"]
@@ -210,7 +212,7 @@ impl Table {
                 Some(bounds) => (bounds, how, raw, rails(raw)),
                 None => (
                     (0, None),
-                    how,
+                    "",
                     message,
                     Err("its range is not understood".to_owned()),
                 ),

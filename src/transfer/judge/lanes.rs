@@ -88,7 +88,7 @@ fn of_lane(
             } else if unknown.no_device {
                 "Look at /sys/class/infiniband of the container: the device that UCX names is not in it, so what carried the \
                  bytes is not known. Run it in the worker's own container."
-            } else if !text.rows.is_empty() {
+            } else if &*record.backend == "UCX" && !text.rows.is_empty() {
                 "Look at the table of UCX in the evidence: it names what this tool does not know, or does not say which lane \
                  carries how much. Compare the counters of the ports before and after by hand."
             } else if &*record.backend == "UCX" {

@@ -186,6 +186,9 @@ class nixl_agent:
 
     def make_connection(self, name):
         strike("connect")
+        if FAULT == "tell":
+            say("[1.0] [h:1:0]  select.c:1 UCX  ERROR AWS_SECRET_ACCESS_KEY=canary-1 and token hf_canaryCANARYcanary2")
+            raise nixlBackendError("no: HF_TOKEN=canary-3, {'Authorization': 'Bearer canary-4'}")
         if FAULT == "refuse":
             say("[1.0] [h:1:0]  select.c:1 UCX  ERROR   no active messages transport to <no debug data>: tcp/lo - local "
                 "loopback remote non-loopback")
