@@ -28,30 +28,15 @@ pub fn refuse(ask: &Ask, text: &str) -> Option<String> {
         Why::Foreign { .. } if ask.id == ask::IBV_DEVINFO.id && text.contains("ca_id:") => Some(
             format!("is a part of {name} that ends within a device: paste all of it"),
         ),
-        Why::Foreign { seen } => {
+        // Nothing of it is quoted: a file handed in by mistake may be anything, a note with a token in it too.
+        Why::Foreign { .. } => {
             let hint = reads_like(text).filter(|other| *other != ask.id);
             let hint = hint.map_or(String::new(), |other| {
                 format!("; it reads like --input {other}=FILE")
             });
-            Some(format!(
-                "is no output of {name}: it begins with `{}`{hint}",
-                masked(seen)
-            ))
+            Some(format!("is no output of {name}{hint}"))
         }
     }
-}
-
-/// A line of a text that is not what it was named as, and may be anything: what it sets is not shown.
-fn masked(line: &str) -> String {
-    let is_name = |name: &str| {
-        let name = name.strip_prefix("export ").unwrap_or(name).trim();
-        !name.is_empty()
-            && name
-                .chars()
-                .all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c))
-    };
-    let at = line.find(['=', ':']).filter(|at| is_name(&line[..*at]));
-    at.map_or(line.to_owned(), |at| format!("{}..", &line[..=at]))
 }
 
 /// The environment as a person pastes it, a variable per line: `cat /proc/1/environ` separates them by NUL, mail quotes them
@@ -254,28 +239,54 @@ fn places(ask: &Ask, text: &str) -> Option<String> {
         };
         let carrier = words[..at].iter().position(|word| CARRIERS.contains(word));
         if let Some(carrier) = carrier {
-            let named = |word: &&str| !word.starts_with('-') && *word != "exec" && is_plain(word);
-            let mut place: Vec<&str> = words[carrier + 1..at]
-                .iter()
-                .copied()
-                .filter(named)
-                .collect();
-            place.sort_unstable();
-            asked.push(place.join(" "));
+            asked.push(place(&words[carrier + 1..at]));
         } else if let Some(host) = transcript::prompt(line).and_then(|_| host(line)) {
-            hosts.push(host.to_owned());
+            hosts.push((host.to_owned(), host.to_owned()));
         }
     }
     [asked, hosts].iter().find_map(|places| {
         let first = places.first()?;
-        let other = places.iter().find(|place| *place != first)?;
-        Some(format!("{first} and {other}"))
+        let other = places.iter().find(|place| place.0 != first.0)?;
+        let (one, two) = (&first.1, &other.1);
+        Some(if one == two {
+            "commands that differ".to_owned()
+        } else {
+            format!("{one} and {two}")
+        })
     })
 }
 
-/// A word of a command that is no setting: `-e TOKEN=x` is none that may be shown.
-fn is_plain(word: &str) -> bool {
-    !word.contains('=')
+/// The place in the words between a carrier and the tool, `-n x exec pod-a --`: all of it to tell places apart, and what may
+/// be shown of it. The word after any other option may be a token, and `-e TOKEN=x` is a setting.
+fn place(words: &[&str]) -> (String, String) {
+    const NAMING: &[&str] = &[
+        "-n",
+        "--namespace",
+        "-c",
+        "--container",
+        "--context",
+        "-i",
+        "-t",
+        "-it",
+        "-ti",
+        "--stdin",
+        "--tty",
+        "--",
+    ];
+    let (mut all, mut shown): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
+    let mut before = "--";
+    for &word in words {
+        if !word.starts_with('-') && word != "exec" && !word.contains('=') {
+            all.push(word);
+            if !before.starts_with('-') || before.contains('=') || NAMING.contains(&before) {
+                shown.push(word);
+            }
+        }
+        before = word;
+    }
+    all.sort_unstable();
+    shown.sort_unstable();
+    (all.join(" "), shown.join(" "))
 }
 
 /// The host in `user@host:~$` and `[user@host ~]$`.
@@ -433,6 +444,13 @@ mod tests {
                 ["$ kubectl exec -it a -- lsmod", "$ kubectl exec a -- lsmod"],
                 None,
             ),
+            (
+                [
+                    "kubectl --token t0k exec a -- lsmod",
+                    "kubectl --token t0k exec b -- lsmod",
+                ],
+                Some("a and b"),
+            ),
             (["root@n1:~# lsmod", "root@n1:/tmp# sudo lsmod"], None),
             (
                 ["me@laptop:~$ kubectl exec a -- lsmod", "root@a:/# lsmod"],
@@ -453,18 +471,19 @@ mod tests {
     }
 
     #[test]
-    fn what_another_text_sets_is_not_quoted() {
+    fn nothing_of_another_text_is_quoted() {
         for line in [
             "HF_TOKEN=canary",
             "HF_TOKEN: canary",
             "export HF_TOKEN=canary",
             "Authorization: Bearer canary",
+            "canary",
+            "curl -H 'Authorization: Bearer canary' https://h",
+            "aws_secret_access_key canary",
         ] {
             let said = refuse(&ask::IBSTAT, &format!("{line}\nmore\n")).unwrap();
-            assert!(
-                !said.contains("canary") && said.contains("begins with"),
-                "{said}"
-            );
+            assert!(said.starts_with("is no output of ibstat"), "{said}");
+            assert!(!said.contains("canary"), "{said}");
         }
         let comments = "# Memory domain: tcp\n#      Transport: tcp\n";
         assert!(refuse(&ask::ENVIRONMENT, comments).is_some());
@@ -489,7 +508,8 @@ mod tests {
                 }
             }
             let said = refuse(ask, "Lorem ipsum dolor sit amet.\n").unwrap();
-            assert!(said.contains("it begins with `Lorem ipsum"), "{said}");
+            assert!(said.starts_with("is no output of "), "{said}");
+            assert!(!said.contains("orem"), "{said}");
             let empty = refuse(ask, " \n");
             match ask.id == ask::ENVIRONMENT.id {
                 true => assert_eq!(empty, None, "none is set"),
