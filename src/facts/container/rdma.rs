@@ -70,15 +70,10 @@ pub struct Device {
 impl Device {
     /// A device of which only what tools share is known.
     pub fn of(hca: Hca) -> Self {
-        let backing = match hca.vendor {
-            Some(Vendor::Software) => Backing::Software,
-            Some(_) => Backing::Hardware,
-            None => by_name(&hca.name),
-        };
         Self {
             is_iwarp: hca.transport.as_deref() == Some("iWARP"),
+            backing: backing(&hca),
             hca,
-            backing,
             driver: None,
             numa_node: None,
             bus_path: None,
@@ -90,6 +85,16 @@ impl Device {
     /// An Elastic Fabric Adapter: by driver or vendor, since its names differ.
     pub fn is_efa(&self) -> bool {
         self.driver.as_deref() == Some("efa") || self.hca.vendor == Some(Vendor::Amazon)
+    }
+}
+
+/// By the name and by the vendor that a tool shows. A number that belongs to no maker of the table says nothing: `rxe` of older
+/// kernels shows 0.
+fn backing(hca: &Hca) -> Backing {
+    match (by_name(&hca.name), hca.vendor) {
+        (Backing::Software, _) | (_, Some(Vendor::Software)) => Backing::Software,
+        (_, None | Some(Vendor::Other(_))) => Backing::Unknown,
+        (_, Some(_)) => Backing::Hardware,
     }
 }
 
@@ -571,11 +576,7 @@ fn complete(devices: &mut [Device], hcas: &[Hca]) {
         own.vendor = own.vendor.or(hca.vendor);
         own.part_id = own.part_id.or(hca.part_id);
         if device.backing == Backing::Unknown {
-            device.backing = match own.vendor {
-                Some(Vendor::Software) => Backing::Software,
-                Some(_) => Backing::Hardware,
-                None => Backing::Unknown,
-            };
+            device.backing = backing(own);
         }
         for port in &hca.ports {
             let Some(known) = own.ports.iter_mut().find(|p| p.number == port.number) else {
