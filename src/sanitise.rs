@@ -2,6 +2,11 @@
 //!
 //! Manifests, pods and tools are foreign: their text may hold escape sequences that rewrite a terminal, bidirectional
 //! controls that reorder a line, or megabytes where a word was expected. Nothing else in the tool has to think of it.
+//! Free text of a program may also hold secrets: [`withhold_secrets`] takes them out.
+
+mod secrets;
+
+pub use secrets::{withhold_secrets, without_credentials};
 
 /// One line of foreign text: control characters and bidirectional overrides become `\u{..}` escapes, and the line is
 /// cut to at most `max` characters with `...` at the cut.

@@ -133,7 +133,8 @@ fn pieces(text: &str) -> impl Iterator<Item = &str> {
     ])
 }
 
-fn names_a_secret(piece: &str) -> bool {
+/// The name of a credential, also as a part of a longer name.
+pub(crate) fn names_a_secret(piece: &str) -> bool {
     let words = words_of(piece);
     let squeezed = words.concat();
     squeezed == "key"
@@ -144,10 +145,13 @@ fn names_a_secret(piece: &str) -> bool {
             .any(|w| WORDS.contains(&w))
 }
 
-fn is_a_key(piece: &str) -> bool {
+/// A key of a well-known service. Some have no digit, but then they mix capitals and small letters.
+pub(crate) fn is_a_key(piece: &str) -> bool {
+    let has = |is: fn(&u8) -> bool| piece.bytes().any(|b| is(&b));
     piece.starts_with("-----BEGIN")
         || (piece.len() >= SHORTEST_KEY
-            && piece.bytes().any(|b| b.is_ascii_digit())
+            && (has(u8::is_ascii_digit)
+                || (has(u8::is_ascii_uppercase) && has(u8::is_ascii_lowercase)))
             && BEGINNINGS.iter().any(|b| piece.starts_with(b)))
 }
 

@@ -12,7 +12,6 @@ use rustls::{AlertDescription, CertificateError};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
-use std::borrow::Cow;
 use std::collections::HashSet;
 use std::error::Error as StdError;
 use std::fmt::Debug;
@@ -581,41 +580,7 @@ pub(crate) fn credential_fault(error: &AuthError) -> String {
 
 /// One line of foreign text, bounded. Of URLs neither user information nor query is shown: both may hold credentials.
 pub(crate) fn said(text: &str) -> String {
-    sanitise::line(&without_credentials(text.trim()), SAID)
-}
-
-/// `host/..` or `host:port/..`: what follows is a path, and an `@` in it is none of user information. A password may hold
-/// any sign that was not written as it should be.
-fn ends_an_authority(before: &str) -> bool {
-    let authority = before.split_once('/').map(|(authority, _)| authority);
-    authority.is_some_and(|authority| {
-        let port = authority.rsplit_once(':').map_or("", |(_, port)| port);
-        !authority.contains('@') && port.bytes().all(|b| b.is_ascii_digit())
-    })
-}
-
-/// Masks user information and queries of URLs, wherever they stand.
-fn without_credentials(text: &str) -> Cow<'_, str> {
-    const AFTER: [char; 8] = [' ', '"', '\'', '<', '>', ')', '\t', '\n'];
-    let mut parts = text.split("://");
-    let first = parts.next().unwrap_or_default();
-    if first.len() == text.len() {
-        return Cow::Borrowed(text);
-    }
-    let mut out = first.to_owned();
-    for part in parts {
-        let (url, rest) = part.split_at(part.find(AFTER).unwrap_or(part.len()));
-        let (url, query) = match url.split_once('?') {
-            Some((url, _)) => (url, "?***"),
-            None => (url, ""),
-        };
-        let url = match url.rsplit_once('@') {
-            Some((before, host)) if !ends_an_authority(before) => format!("***@{host}"),
-            _ => url.to_owned(),
-        };
-        out.push_str(&format!("://{url}{query}{rest}"));
-    }
-    Cow::Owned(out)
+    sanitise::line(&sanitise::without_credentials(text.trim()), SAID)
 }
 
 /// Deeper than any real chain of errors; a cycle ends here.
