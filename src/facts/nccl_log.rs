@@ -162,7 +162,7 @@ impl Via {
                 network: Network::parse(network),
                 gpu_direct: parts.any(|part| part.starts_with("GDRDMA")),
             },
-            _ => Self::Other(excerpt(text)),
+            _ => Self::Other(transcript::message(text)),
         }
     }
 }
@@ -284,7 +284,10 @@ fn info(log: &mut NcclLog, message: &str) {
     } else if message.starts_with("Failed to open libibverbs.so") {
         log.has_no_verbs_library = true;
     } else if let Some(rest) = message.strip_prefix("Failed to initialize NET plugin ") {
-        keep(&mut log.faults, Fault::PluginFailed(excerpt(rest)));
+        keep(
+            &mut log.faults,
+            Fault::PluginFailed(transcript::message(rest)),
+        );
     } else if let Some(version) = message.strip_prefix("NCCL version ") {
         keep(&mut log.versions, excerpt(version));
     } else if let Some(value) = message.strip_prefix("NCCL_IB_DISABLE set by environment to ") {
@@ -434,7 +437,7 @@ fn registration(message: &str) -> Option<String> {
     let is_memory = ["mr", "mr_iova", "mr_iova2", "dmabuf_mr"].contains(&name);
     let why = tail.trim_start().strip_prefix("with error ");
     let why = why.map_or("", |why| why.split(" errno").next().unwrap_or_default());
-    is_memory.then(|| excerpt(why.trim()))
+    is_memory.then(|| transcript::message(why.trim()))
 }
 
 /// `Got completion from peer .. status=IBV_WC_RETRY_EXC_ERR(12)`; before 2.24 `.. with status=12`, `.. with error 12, opcode`.
@@ -448,7 +451,8 @@ fn completion(log: &mut NcclLog, message: &str) -> bool {
         .or_else(|| tail.split_once("with error "))
         .and_then(|(_, status)| status.split(['(', ' ', ',']).next())
         .unwrap_or_default();
-    let status = work_completion::name(status).map_or_else(|| excerpt(status), str::to_owned);
+    let status =
+        work_completion::name(status).map_or_else(|| transcript::message(status), str::to_owned);
     keep(&mut log.faults, Fault::Completion(status));
     true
 }

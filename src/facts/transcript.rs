@@ -22,6 +22,11 @@ pub fn excerpt(text: &str) -> String {
     sanitise::line(text.trim(), EXCERPT)
 }
 
+/// What a program said, safe to show: as [`excerpt`], and without what may be a secret.
+pub fn message(text: &str) -> String {
+    excerpt(&sanitise::withhold_secrets(text))
+}
+
 /// `key: value` at the first colon, both trimmed. `None` without a colon or without a key.
 pub fn field(line: &str) -> Option<(&str, &str)> {
     let (key, value) = line.split_once(':')?;
@@ -128,7 +133,7 @@ pub fn failure(text: &str) -> Option<Why> {
             .find(|known| line.contains(known.words))
             .map(|known| Why::Failed {
                 reason: known.reason,
-                words: excerpt(&line),
+                words: message(&line),
             })
     })
 }
@@ -289,6 +294,14 @@ fn escape(text: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_of_a_failure_hold_no_secret() {
+        let Some(Why::Failed { words, .. }) = failure("sh: 1: TOKEN=hunter2: not found") else {
+            panic!("no failure");
+        };
+        assert!(!words.contains("hunter2"), "{words}");
+    }
 
     fn cleaned(text: &str) -> String {
         lines(text).collect::<Vec<_>>().join("\n")

@@ -1,6 +1,6 @@
 //! Single lines of the log.
 
-use super::super::transcript::excerpt;
+use super::super::transcript::{excerpt, message as message_of};
 use super::{ENTRIES, UcxLog};
 
 /// Distinct complaints kept at most; each new one is compared with all.
@@ -166,7 +166,7 @@ fn invalid_value(message: &str) -> Option<(String, String)> {
     let (_, rest) = message.split_once("Invalid value for ")?;
     let (name, rest) = rest.split_once(": '")?;
     let (value, _) = rest.split_once('\'')?;
-    Some((excerpt(name), excerpt(value)))
+    Some((excerpt(name), message_of(value)))
 }
 
 /// `s: UCX_NET_DEVICE (maybe: UCX_NET_DEVICES?); UCX_FOO (maybe: UCX_TLS?)`; 1.13 `: UCX_FOO (set ..)`.
@@ -191,8 +191,8 @@ fn connect_failure(message: &str) -> Option<ConnectFailure> {
     let (lacking, rest) = rest.split_once(" transport to ")?;
     let (_, reasons) = rest.split_once(": ").unwrap_or(("", rest));
     Some(ConnectFailure {
-        lacking: excerpt(lacking),
-        reasons: excerpt(reasons),
+        lacking: message_of(lacking),
+        reasons: message_of(reasons),
     })
 }
 
@@ -213,7 +213,7 @@ fn registration(message: &str) -> Option<Registration> {
         let why = why.split(" (").next().unwrap_or_default();
         return Some(Registration {
             memory: Some(excerpt(memory)),
-            why: excerpt(why),
+            why: message_of(why),
         });
     }
     let (_, call) = message.split_once("ibv_")?;
@@ -222,7 +222,7 @@ fn registration(message: &str) -> Option<Registration> {
     let why = why.split(" : ").next().unwrap_or_default();
     CALLS.contains(&name).then(|| Registration {
         memory: None,
-        why: excerpt(why),
+        why: message_of(why),
     })
 }
 
@@ -234,7 +234,7 @@ fn completion_error(message: &str) -> Option<(String, String)> {
     // In front stands the source file, `ib_mlx5_log.c:177  `.
     let what = what.rsplit("  ").next()?;
     let device = device.split('/').next()?;
-    Some((excerpt(what), excerpt(device)))
+    Some((message_of(what), excerpt(device)))
 }
 
 fn gpu_direct(message: &str) -> Option<GpuDirectHint> {
