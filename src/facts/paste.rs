@@ -57,7 +57,7 @@ pub fn environment(text: &str) -> Result<String, String> {
                     "holds a line that names {name} and is not understood: paste what `env` prints, one NAME=value per line"
                 ));
             }
-            if let Some((name, value)) = transcript::assignment(line.trim())
+            if let Some((name, value)) = transcript::assignment(line)
                 && let Some(variable) = crate::catalogue::find(name.trim())
                 && *values
                     .entry(variable.name)

@@ -77,15 +77,16 @@ pub fn prompt(line: &str) -> Option<&str> {
 }
 
 /// A variable as a shell lists it: `NAME=value` of `env`, taken as it stands, and `export NAME="value"` or
-/// `declare -x NAME="value"` of `export -p`, whose quotes are the shell's.
+/// `declare -x NAME="value"` of `export -p`, whose quotes are the shell's. A blank at the end of a value that `env` prints is
+/// a part of it: UCX and NCCL do not take it off.
 pub fn assignment(line: &str) -> Option<(&str, Cow<'_, str>)> {
-    let line = line.trim();
+    let line = line.trim_start();
     let Some(listed) = listed(line) else {
         let (name, value) = line.split_once('=')?;
         return Some((name, Cow::Borrowed(value)));
     };
     let (name, value) = listed.split_once('=')?;
-    Some((name.trim(), without_quotes(value)))
+    Some((name.trim(), without_quotes(value.trim_end())))
 }
 
 /// What follows `export` or `declare -x`.
@@ -314,6 +315,10 @@ mod tests {
             ("UCX_TLS=\"rc\"", "UCX_TLS", "\"rc\""),
             ("export UCX_TLS=\"rc,cuda_copy\"", "UCX_TLS", "rc,cuda_copy"),
             ("export UCX_TLS=rc", "UCX_TLS", "rc"),
+            ("UCX_TLS=rc,cuda_copy ", "UCX_TLS", "rc,cuda_copy "),
+            ("UCX_TLS= rc", "UCX_TLS", " rc"),
+            ("export UCX_TLS=\"rc \" ", "UCX_TLS", "rc "),
+            ("export UCX_TLS=rc ", "UCX_TLS", "rc"),
             ("export A='it'\\''s'", "A", "it's"),
             (
                 "declare -x UCX_NET_DEVICES=\"mlx5_0:1\"",

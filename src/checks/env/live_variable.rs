@@ -315,6 +315,30 @@ mod tests {
         assert_eq!(said("mlx5_0", "0x02c9", "rc_x,cuda_copy"), Status::Ok);
     }
 
+    #[test]
+    fn a_blank_at_the_end_is_a_part_of_the_value() {
+        let said = |line: &str| {
+            let environment = format!("# process 7 dynamo.vllm\n{line}\n");
+            let answers = changed(&hcas(&["4: ACTIVE"]), &[(&ask::ENVIRONMENT, &environment)]);
+            outcome(run, &container("decode", &answers)).unwrap()[0].status
+        };
+        assert_eq!(said("UCX_TLS=rc,cuda_copy"), Status::Ok);
+        assert_eq!(said("UCX_TLS=rc,cuda_copy "), Status::Fail);
+        assert_eq!(one("decode", "UCX_TLS=rc,cuda_copy "), Status::Fail);
+        let files = |ask: &'static ask::Ask, line: &str| {
+            let files = format!("/etc/x.conf: present\n/etc/x.conf: {line}\n");
+            let silent = "# process 7 dynamo.vllm\n";
+            let answers = [(&ask::ENVIRONMENT, silent), (ask, files.as_str())];
+            let place = container("decode", &answers);
+            let place = crate::checks::Container::parse(&place);
+            let settings = place.facts.process.in_force().unwrap();
+            settings.values().next().unwrap().value.to_owned()
+        };
+        // The reader of ucx.conf takes it off, that of nccl.conf does not.
+        assert_eq!(files(&ask::UCX_SETTINGS, "UCX_TLS=rc "), "rc");
+        assert_eq!(files(&ask::NCCL_SETTINGS, "NCCL_IB_HCA=mlx5_0 "), "mlx5_0 ");
+    }
+
     /// What is given is quoted, and may read like a sentence of the tool that counts wrongly.
     #[test]
     fn no_value_stops_the_tool() {
