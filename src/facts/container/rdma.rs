@@ -739,7 +739,9 @@ fn counters(snapshot: &Snapshot) -> Observed<Seen<BTreeMap<PortKey, Counters>>> 
         (&mut ports, of(&ask::RDMA_HW_COUNTERS))
     {
         for (key, counters) in hardware.value {
-            ports.value.entry(key).or_default().hardware = counters.hardware;
+            let port = ports.value.entry(key).or_default();
+            port.hardware = counters.hardware;
+            port.unreadable.extend(counters.unreadable);
         }
     }
     ports
