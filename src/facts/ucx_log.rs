@@ -102,6 +102,44 @@ impl UcxLog {
             .filter(|configuration| configuration.scope != Scope::Itself)
     }
 
+    /// What the debug lines about GPUDirect come to; `None` where they leave it open.
+    pub fn reaches_gpu_memory(&self) -> Option<bool> {
+        let says = |wanted: &dyn Fn(&GpuDirectHint) -> bool| self.gpu_direct.iter().any(wanted);
+        let peermem = |found: bool| {
+            says(&|hint| matches!(hint, GpuDirectHint::Peermem(_, it) if *it == found))
+        };
+        let dmabuf = |of_gpu: bool, works: bool| {
+            says(&|hint| {
+                matches!(hint, GpuDirectHint::Dmabuf(subject, it)
+                    if *it == works && subject.contains("cuda device") == of_gpu)
+            })
+        };
+        // `cuda_cpy`, `cuda_ipc`: the domains of CUDA itself are no adapter.
+        let on_adapter = says(&|hint| {
+            matches!(hint, GpuDirectHint::RegistersOn(domains)
+                if domains.iter().any(|d| !d.starts_with("cuda") && !d.starts_with("gdr")))
+        });
+        let no_dmabuf = dmabuf(true, false) || dmabuf(false, false) && !dmabuf(false, true);
+        if on_adapter || peermem(true) || dmabuf(true, true) && dmabuf(false, true) {
+            return Some(true);
+        }
+        let nowhere = says(&|hint| *hint == GpuDirectHint::RegistersNowhere);
+        (nowhere || peermem(false) && no_dmabuf).then_some(false)
+    }
+
+    /// Debug lines that say that one of the ways to GPU memory is missing.
+    pub fn missing_ways(&self) -> usize {
+        let is_missing = |hint: &&GpuDirectHint| {
+            matches!(
+                hint,
+                GpuDirectHint::Peermem(_, false)
+                    | GpuDirectHint::Dmabuf(_, false)
+                    | GpuDirectHint::RegistersNowhere
+            )
+        };
+        self.gpu_direct.iter().filter(is_missing).count()
+    }
+
     /// What an operation on large blocks uses towards a peer: the rows without an upper bound.
     pub fn bulk(&self, operation: Operation) -> impl Iterator<Item = &Protocol> {
         self.protocols.iter().filter(move |row| {

@@ -253,7 +253,8 @@ fn gpu_direct(message: &str) -> Option<GpuDirectHint> {
         return Some(GpuDirectHint::MultiNodeNvlink(word.starts_with("enabled")));
     }
     if let Some((_, tail)) = message.split_once("dmabuf is") {
-        let head = message.split(':').next().unwrap_or_default();
+        // `ibv_reg_dmabuf_mr(fd=-1) returned .., dmabuf is not supported` names no adapter.
+        let head = message.split_once(": dmabuf").map_or("", |(head, _)| head);
         let works = !tail.trim_start().starts_with("not ");
         let subject = match tail.split_once(" on ") {
             Some((_, subject)) => subject,
