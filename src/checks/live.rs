@@ -346,10 +346,7 @@ fn kernel(facts: &Facts, words: &mut Vec<String>) -> Tri {
     let Ok(devices) = facts.rdma.own() else {
         return Tri::Unknown;
     };
-    let drivers: BTreeSet<_> = devices
-        .iter()
-        .map(|device| device.driver.as_deref())
-        .collect();
+    let drivers: BTreeSet<_> = devices.iter().map(|device| driver(device)).collect();
     let mut verdict = if drivers.is_empty() {
         Tri::Unknown
     } else {
@@ -372,6 +369,19 @@ fn kernel(facts: &Facts, words: &mut Vec<String>) -> Tri {
         }
     }
     verdict
+}
+
+/// The driver of a device. No pasted output shows it, and who made the device, with its name, tells it.
+fn driver(device: &Device) -> Option<&str> {
+    if device.backing == Backing::Software {
+        return None;
+    }
+    let told = device.driver.as_deref();
+    told.or(match device.hca.vendor {
+        Some(Vendor::Nvidia) | None if device.hca.name.starts_with("mlx5") => Some("mlx5_core"),
+        Some(Vendor::Amazon) => Some("efa"),
+        _ => None,
+    })
 }
 
 fn efa(facts: &Facts) -> Tri {
