@@ -15,6 +15,13 @@ use std::collections::BTreeMap;
 
 /// Says what is wrong with a text as the answer to this ask. A tool that says that it could not run has answered.
 pub fn refuse(ask: &Ask, text: &str) -> Option<String> {
+    if is_ucx_configuration(text) {
+        return Some(
+            "is what `ucx_info -c` prints: the settings of UCX with all of its defaults, which nobody need have set; paste what \
+             `env` prints where the worker runs (--input env=FILE), or `ucx_info -d` (--input ucx-info-devices=FILE)"
+                .to_owned(),
+        );
+    }
     let unparsable = recognise(ask, text).err()?;
     let name = ask::paste_word(ask).unwrap_or(ask.short());
     match &unparsable.why {
@@ -321,6 +328,24 @@ fn is_environment(text: &str) -> bool {
     settings > 0 && settings >= others
 }
 
+/// `ucx_info -c`: every setting of UCX, over two hundred of them, and nothing else. Nobody sets so many.
+/// <https://github.com/openucx/ucx/blob/v1.20.0/src/tools/info/ucx_info.c>
+fn is_ucx_configuration(text: &str) -> bool {
+    const MANY: usize = 50;
+    let mut settings = 0_usize;
+    for line in transcript::lines(text) {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') || transcript::prompt(line).is_some() {
+            continue;
+        }
+        if !line.starts_with("UCX_") || !line.contains('=') {
+            return false;
+        }
+        settings += 1;
+    }
+    settings >= MANY
+}
+
 /// `uname -r`, or `uname -a`.
 fn is_kernel(text: &str) -> bool {
     let mut lines = transcript::lines(text)
@@ -525,6 +550,36 @@ mod tests {
             said.ends_with("it reads like --input ibstat=FILE"),
             "{said}"
         );
+    }
+
+    #[test]
+    fn a_dump_of_defaults_is_no_environment() {
+        let dump: String = (0..60).map(|n| format!("UCX_OPTION_{n}=y\n")).collect();
+        for ask in [&ask::ENVIRONMENT, &ask::UCX_INFO, &ask::UCX_INFO_DEVICES] {
+            let said = refuse(ask, &dump).unwrap();
+            assert!(said.starts_with("is what `ucx_info -c` prints"), "{said}");
+        }
+        let with_others = format!("{dump}PATH=/bin\n");
+        assert_eq!(refuse(&ask::ENVIRONMENT, &with_others), None);
+    }
+
+    #[test]
+    fn a_part_of_ucx_info_is_called_a_part() {
+        let whole = "# Memory domain: tcp\n#     Component: tcp\n#      Transport: tcp\n#         Device: eth0\n#           Type: network\n\
+                     # Memory domain: rdmacm\n#     Component: rdmacm\n#   < no supported devices found >\n";
+        assert_eq!(refuse(&ask::UCX_INFO, whole), None);
+        for cut in [
+            "# Memory doma",
+            "# Memory domain: mlx5_0\n#     Component: ib\n",
+            "# Memory domain: mlx5_0\n#     Component: ib\n#      Transport: rc_mlx5\n",
+            "# Memory domain: mlx5_0\n#     Component: ib\n#      Transport: rc_mlx5\n#         Dev",
+        ] {
+            let said = refuse(&ask::UCX_INFO, &format!("{whole}{cut}")).unwrap();
+            assert!(said.contains("ends within a memory domain"), "{said}");
+        }
+        let names = "#      Transport: self\n#      Transport: tcp\n";
+        let said = refuse(&ask::UCX_INFO, names).unwrap();
+        assert!(said.contains("without their devices"), "{said}");
     }
 
     #[test]
