@@ -260,7 +260,8 @@ impl Sources {
         let mut named = Vec::new();
         if snapshot.is_pasted() {
             let gids = tool(snapshot, &ask::SHOW_GIDS, show_gids::parse);
-            named.extend(gids.known().map(|table| (table.ask, of_gids(table))));
+            let filled = gids.known().filter(|table| !table.rows.is_empty());
+            named.extend(filled.map(|table| (table.ask, of_gids(table))));
             let netdevs = tool(snapshot, &ask::IBDEV2NETDEV, ibdev2netdev::parse);
             named.extend(netdevs.known().map(|rows| (rows.ask, of_netdevs(rows))));
         }
