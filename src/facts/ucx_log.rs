@@ -16,7 +16,9 @@ use std::collections::{BTreeMap, BTreeSet};
 mod messages;
 mod protocols;
 
-pub use messages::{ConnectFailure, GpuDirectHint, Registration, Unavailable, UnavailableKind};
+pub use messages::{
+    AddressFailure, ConnectFailure, GpuDirectHint, Registration, Unavailable, UnavailableKind,
+};
 pub use protocols::{How, Memory, Operation, Protocol, Range};
 
 /// Entries kept at most in one list.
@@ -47,6 +49,8 @@ pub struct UcxLog {
     pub connect_failures: Vec<ConnectFailure>,
     /// Completions with an error: `Local protection` on `mlx5_0:1`.
     pub completion_errors: BTreeSet<(String, String)>,
+    /// Peers whose address an adapter could not resolve.
+    pub address_failures: BTreeSet<AddressFailure>,
     /// Registering memory failed for want of `RLIMIT_MEMLOCK`.
     pub has_memlock_failure: bool,
     /// Memory that could not be registered for another reason.
@@ -204,7 +208,12 @@ impl Reader {
             }
         }
         self.wrapped = false;
+        let known = self.log.completion_errors.len();
         messages::take(&mut self.log, message);
+        // A line of the mlx5 transports has neither `UCX` nor a level, and may be all that was pasted.
+        if level.is_none() && self.log.completion_errors.len() > known {
+            self.log.lines += 1;
+        }
     }
 
     fn table_line(&mut self, line: &Line<'_>, message: &str) {

@@ -21,7 +21,7 @@ check! {
     /// device or module is missing in this container.
     ///
     /// ## Sources
-    /// UCX v1.20.0 `ucp_context.c`, `ib_mlx5_log.c`; LMCache/LMCache#725; ai-dynamo/dynamo#1209; openucx/ucx#9515,
+    /// UCX v1.20.0 `ucp_context.c`, `ib_mlx5_log.c`; LMCache/LMCache#725; ai-dynamo/dynamo#1209; openucx/ucx#9515, #9970,
     /// #9908, #10966.
     "UCX004" "ucx-complaints" on Container {
         subsystem: Ucx, kv_path: Supporting, worst: Fail, causes: &[], since: "0.2.0",
@@ -213,6 +213,23 @@ fn complaints(container: &Container<'_>, log: &Seen<UcxLog>) -> Vec<Draft> {
             "remove UCX_TLS, so that UCX may use what both ends have",
         );
     }
+    for failure in &log.address_failures {
+        let from = match (&failure.device, &failure.sgid_index) {
+            (Some(device), Some(index)) => format!(" from {device} (sgid_index {index})"),
+            (Some(device), None) => format!(" from {device}"),
+            (None, Some(index)) => format!(" (sgid_index {index})"),
+            (None, None) => String::new(),
+        };
+        let line = format!("ibv_create_ah failed{from}: {}", failure.why);
+        add(
+            container.broken(format!(
+                "a peer's address does not resolve{from}: {}",
+                failure.why
+            )),
+            &line,
+            "name in UCX_NET_DEVICES only NICs that reach the peer; on RoCE each needs a routable address and GID",
+        );
+    }
     for (what, device) in &log.completion_errors {
         let line = format!("{what} on {device}");
         let fix = if what.contains("Local protection") {
@@ -299,6 +316,38 @@ mod tests {
             assert_eq!(draft.status, Status::Skipped, "{line}");
             let words = line.split_once(' ').unwrap().1.trim();
             assert!(draft.detail.ends_with(words), "{}", draft.detail);
+        }
+    }
+
+    #[test]
+    fn an_address_that_does_not_resolve_is_a_fault() {
+        let text = format!(
+            "{HEAD}ERROR ibv_create_ah(dlid=49152 sl=0 port=1 src_path_bits=0 dgid=fe80::1 sgid_index=3 traffic_class=106) for \
+             RC DEVX QP connect on mlx5_1 failed: Connection timed out\n"
+        );
+        let place = container("decode", &[(&ask::UCX_LOG, text.as_str())]);
+        let draft = outcome(run, &place).unwrap().remove(0);
+        assert_eq!(draft.status, Status::Fail);
+        assert_eq!(
+            draft.detail,
+            "a peer's address does not resolve from mlx5_1 (sgid_index 3): Connection timed out"
+        );
+    }
+
+    #[test]
+    fn a_line_of_the_mlx5_transports_alone_is_a_log() {
+        for what in ["Transport retry count exceeded", "Local protection"] {
+            let text = format!(
+                "[h:1:0:1] ib_mlx5_log.c:177  {what} on mlx5_0:1/RoCE (synd 0x15 vend 0x81 hw_synd 0/0)\n"
+            );
+            assert_eq!(crate::facts::paste::refuse(&ask::UCX_LOG, &text), None);
+            let place = container("decode", &[(&ask::UCX_LOG, text)]);
+            let draft = outcome(run, &place).unwrap().remove(0);
+            assert_eq!(draft.status, Status::Fail);
+            assert_eq!(
+                draft.detail,
+                format!("a transfer failed: {what} on mlx5_0:1")
+            );
         }
     }
 

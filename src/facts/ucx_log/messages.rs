@@ -47,6 +47,17 @@ pub struct ConnectFailure {
     pub reasons: String,
 }
 
+/// `ibv_create_ah` of a RoCE port failed: the peer's address does not resolve from there.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct AddressFailure {
+    /// The adapter, where the line names it.
+    pub device: Option<String>,
+    /// Index of its own GID.
+    pub sgid_index: Option<String>,
+    /// The reason: `Connection timed out`.
+    pub why: String,
+}
+
 /// Memory that could not be registered.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Registration {
@@ -112,6 +123,10 @@ fn hardware(log: &mut UcxLog, message: &str) {
     } else if let Some(registration) = registration(message) {
         if log.registrations.len() < ENTRIES {
             log.registrations.insert(registration);
+        }
+    } else if let Some(failure) = address_failure(message) {
+        if log.address_failures.len() < COMPLAINTS {
+            log.address_failures.insert(failure);
         }
     } else if let Some((what, device)) = completion_error(message) {
         if log.completion_errors.len() < ENTRIES {
@@ -235,6 +250,26 @@ fn completion_error(message: &str) -> Option<(String, String)> {
     let what = what.rsplit("  ").next()?;
     let device = device.split('/').next()?;
     Some((message_of(what), excerpt(device)))
+}
+
+/// `ibv_create_ah(dlid=49152 sl=0 port=1 dgid=fe80::1 sgid_index=3 traffic_class=0) for RC DEVX QP connect on mlx5_1 failed:
+/// Connection timed out`.
+fn address_failure(message: &str) -> Option<AddressFailure> {
+    let (_, rest) = message.split_once("ibv_create_ah(")?;
+    let (arguments, rest) = rest.split_once(')')?;
+    let (for_what, why) = rest.split_once("failed: ")?;
+    let of = |name: &str| {
+        let mut words = arguments.split([' ', ',']);
+        words.find_map(|word| word.strip_prefix(name).map(excerpt))
+    };
+    let device = for_what
+        .rsplit_once(" on ")
+        .map(|(_, device)| excerpt(device));
+    Some(AddressFailure {
+        device,
+        sgid_index: of("sgid_index="),
+        why: message_of(why),
+    })
 }
 
 fn gpu_direct(message: &str) -> Option<GpuDirectHint> {
