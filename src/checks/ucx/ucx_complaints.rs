@@ -336,9 +336,12 @@ mod tests {
 
     #[test]
     fn a_line_of_the_mlx5_transports_alone_is_a_log() {
-        for what in ["Transport retry count exceeded", "Local protection"] {
+        for (what, gap) in [
+            ("Transport retry count exceeded", " "),
+            ("Local protection", "  "),
+        ] {
             let text = format!(
-                "[h:1:0:1] ib_mlx5_log.c:177  {what} on mlx5_0:1/RoCE (synd 0x15 vend 0x81 hw_synd 0/0)\n"
+                "[h:1:0:1] ib_mlx5_log.c:177{gap}{what} on mlx5_0:1/RoCE (synd 0x15 vend 0x81 hw_synd 0/0)\n"
             );
             assert_eq!(crate::facts::paste::refuse(&ask::UCX_LOG, &text), None);
             let place = container("decode", &[(&ask::UCX_LOG, text)]);

@@ -246,8 +246,12 @@ fn registration(message: &str) -> Option<Registration> {
 fn completion_error(message: &str) -> Option<(String, String)> {
     let (head, _) = message.split_once(" (synd ")?;
     let (what, device) = head.rsplit_once(" on ")?;
-    // In front stands the source file, `ib_mlx5_log.c:177  `.
+    // In front stands the source file, `ib_mlx5_log.c:177  `; blanks of a copy may be fewer.
     let what = what.rsplit("  ").next()?;
+    let what = match what.split_once(' ') {
+        Some((file, rest)) if file.contains(".c:") => rest,
+        _ => what,
+    };
     let device = device.split('/').next()?;
     Some((message_of(what), excerpt(device)))
 }
