@@ -237,6 +237,7 @@ mod properties {
             any::<bool>(),
         )
             .prop_map(|(device, port, link, active)| Nic {
+                maker: None,
                 device: device.to_owned(),
                 port,
                 link,

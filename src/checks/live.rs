@@ -2,14 +2,19 @@
 
 use super::Container;
 use super::mover::{self, Mover};
+use crate::ask;
 use crate::facts::container::Facts;
 use crate::facts::container::rdma::{Device, state_word};
 use crate::facts::container::software::Version as Found;
 use crate::facts::hca::{GidKind, Hca, LinkLayer, Port, PortState};
 use crate::facts::nvidia_smi_q::FabricState;
 use crate::facts::nvidia_smi_topo::NvlinkReach;
+use crate::facts::sysfs::Backing;
+use crate::facts::vendor::Vendor;
 use crate::judge;
-use crate::judge::context::{Accelerator, Backend, Context, Gid, Gpus, Link, Nic, Tri, Version};
+use crate::judge::context::{
+    Accelerator, Backend, Context, Gid, Gpus, Link, Nic, Tri, Vendor as Kind, Version,
+};
 use crate::report::SkipReason;
 use crate::snapshot::Place;
 use std::collections::BTreeSet;
@@ -17,9 +22,19 @@ use std::collections::BTreeSet;
 /// The context of a container. What was not read stays unknown.
 pub(super) fn context(place: &Place, facts: &Facts) -> Context {
     let own = facts.rdma.own_ports().ok();
-    // That pasted outputs show ports does not say that they are the worker's; that they show none does.
-    let own = own.filter(|ports| ports.is_empty() || !facts.rdma.judges_all());
-    let nics = own.clone().map(|ports| nics(ports, true));
+    // That pasted outputs show ports does not say that they are the worker's; that they show none does, and that none of
+    // them is of the kind that a setting needs.
+    let pasted = facts.rdma.judges_all();
+    let foreign = own
+        .as_ref()
+        .filter(|ports| pasted && none_is_mlx5(facts, ports));
+    let foreign = foreign.cloned().map(|ports| {
+        let mut nics = nics(ports, true);
+        nics.iter_mut().for_each(|nic| nic.active = true);
+        nics
+    });
+    let own = own.filter(|ports| ports.is_empty() || !pasted);
+    let nics = own.clone().map(|ports| nics(ports, true)).or(foreign);
     let gpus = gpus(facts);
     Context {
         nixl: facts.software.nixl().as_ref().and_then(version),
@@ -151,8 +166,42 @@ fn nics(ports: Ports<'_>, unseen: bool) -> Vec<Nic> {
             .state
             .as_ref()
             .map_or_else(String::new, |state| state_word(state).to_owned()),
+        maker: maker(device),
     });
     nics.collect()
+}
+
+/// The vendor of a device by its driver, its vendor id, or what it is made of. An id of NVIDIA is that of `mlx4` too, which has
+/// no transport of mlx5: there the name decides.
+fn maker(device: &Device) -> Option<Kind> {
+    use Vendor::{Alibaba, Amazon, Broadcom, Intel, Microsoft, Nvidia, Other, Pensando, Software};
+    if device.backing == Backing::Software {
+        return Some(Kind::OtherVerbs);
+    }
+    match device.driver.as_deref() {
+        Some("mlx5_core") => return Some(Kind::Mlx5),
+        Some("mlx4_core") => return Some(Kind::OtherVerbs),
+        Some("efa") => return Some(Kind::Efa),
+        _ => {}
+    }
+    match device.hca.vendor? {
+        Amazon => Some(Kind::Efa),
+        Broadcom | Intel | Pensando | Microsoft | Alibaba | Software => Some(Kind::OtherVerbs),
+        Nvidia | Other(_) => None,
+    }
+}
+
+/// Every device of a pasted list is known to be no mlx5, so none that the worker was given is one. What names devices by the
+/// way need not name all.
+fn none_is_mlx5(facts: &Facts, ports: &Ports<'_>) -> bool {
+    let by_the_way = [ask::SHOW_GIDS.id, ask::IBDEV2NETDEV.id];
+    let is_list = facts
+        .rdma
+        .devices
+        .known()
+        .is_some_and(|devices| !by_the_way.contains(&devices.ask.id));
+    let is_other = |nic: &Nic| matches!(nic.vendor(), Kind::OtherVerbs | Kind::Efa);
+    is_list && !ports.is_empty() && nics(ports.clone(), true).iter().all(is_other)
 }
 
 /// Indexes that are filled, and of one kind, on every port that carries data. On mixed ports those of RoCE count, where
@@ -300,10 +349,7 @@ fn kernel(facts: &Facts, words: &mut Vec<String>) -> Tri {
     let Ok(devices) = facts.rdma.own() else {
         return Tri::Unknown;
     };
-    let drivers: BTreeSet<_> = devices
-        .iter()
-        .map(|device| device.driver.as_deref())
-        .collect();
+    let drivers: BTreeSet<_> = devices.iter().map(|device| driver(device)).collect();
     let mut verdict = if drivers.is_empty() {
         Tri::Unknown
     } else {
@@ -326,6 +372,19 @@ fn kernel(facts: &Facts, words: &mut Vec<String>) -> Tri {
         }
     }
     verdict
+}
+
+/// The driver of a device. No pasted output shows it, and who made the device, with its name, tells it.
+fn driver(device: &Device) -> Option<&str> {
+    if device.backing == Backing::Software {
+        return None;
+    }
+    let told = device.driver.as_deref();
+    told.or(match device.hca.vendor {
+        Some(Vendor::Nvidia) | None if device.hca.name.starts_with("mlx5") => Some("mlx5_core"),
+        Some(Vendor::Amazon) => Some("efa"),
+        _ => None,
+    })
 }
 
 fn efa(facts: &Facts) -> Tri {

@@ -16,13 +16,23 @@ pub(crate) fn part(some: usize, all: usize, noun: &str, (is, are): (&str, &str))
     }
 }
 
-/// It says `1 ports`, or `all 1 ports`.
+/// It says `1 ports`, or `all 1 ports`. What was given is quoted, or is the value in front, and may say what it likes.
 pub(crate) fn counts_one_as_many(text: &str) -> bool {
     /// Words that end like a plural and are none.
     const OTHERS: &[&str] = &[
         "is", "has", "was", "does", "as", "this", "its", "ms", "us", "s",
     ];
-    let words: Vec<&str> = std::iter::once("").chain(text.split(' ')).collect();
+    let is_setting = |text: &str| {
+        text.split_once('=')
+            .is_some_and(|(name, _)| !name.contains(' '))
+    };
+    let own = match text.split_once(": ") {
+        Some((setting, rest)) if is_setting(setting) => rest,
+        None if is_setting(text) => "",
+        _ => text,
+    };
+    let own = without_quotations(own);
+    let words: Vec<&str> = std::iter::once(":").chain(own.split(' ')).collect();
     words.windows(3).any(|three| {
         let [before, count, noun] = three else {
             return false;
@@ -30,9 +40,30 @@ pub(crate) fn counts_one_as_many(text: &str) -> bool {
         let noun = noun.trim_end_matches([',', ';', ':', '.', ')']);
         let plural = noun.ends_with('s') && !noun.ends_with("ss") && !OTHERS.contains(&noun);
         let word = noun.chars().all(|c| c.is_ascii_alphabetic());
-        // Behind a colon stands a value and what it does: `NCCL_IB_DISABLE=1: 1 switches ..`.
-        count.trim_start_matches('(') == "1" && plural && word && !before.ends_with(':')
+        // The value as the subject of its sentence, behind the setting or the clause that says how it is read:
+        // `NCCL_IB_DISABLE=1: 1 switches ..`, `"1,1" is read as 1; 1 switches ..`.
+        let is_value = before.ends_with([':', ';']) && own.len() < text.len();
+        count.trim_start_matches('(') == "1" && plural && word && !is_value
     })
+}
+
+/// A text without what stands in double quotes or backquotes in it. A mark that is never closed is none.
+fn without_quotations(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(['"', '`']) {
+        let (before, from) = rest.split_at(at);
+        let (mark, inside) = from.split_at(1);
+        out.push_str(before);
+        match inside.find(mark) {
+            Some(end) => rest = &inside[end + 1..],
+            None => {
+                out.push_str(mark);
+                rest = inside;
+            }
+        }
+    }
+    out + rest
 }
 
 /// Some of many: all of up to four, else three and how many more.
@@ -170,6 +201,14 @@ mod tests {
             ("all 1 GPUs, and", true),
             ("(1 lines)", true),
             ("NCCL_IB_DISABLE=1: 1 switches it off", false),
+            (
+                "NCCL_IB_DISABLE=1,1: \"1,1\" is read as 1; 1 switches it off",
+                false,
+            ),
+            ("NCCL_IB_DISABLE=a 1 NICs: \"a 1 NICs\" is read as 0", false),
+            ("UCX says `1 ports are down` and more", false),
+            ("a \" that is open, and 1 ports", true),
+            ("UCX_MAX_RMA_RAILS=1: over up to 1 NICs", true),
             ("1 port is up", false),
             ("1 is up", false),
             ("1 of 2 ports", false),

@@ -92,6 +92,16 @@ pub enum KubeconfigFault {
         /// Names that would do.
         choices: String,
     },
+    /// The context names a user that is not defined: without one the calls would be anonymous.
+    #[error(
+        "context {context} uses user {user}, which the kubeconfig does not define; add it, or give another --context"
+    )]
+    UnknownUser {
+        /// The context.
+        context: String,
+        /// The user it names.
+        user: String,
+    },
     /// The context names a cluster that is not defined.
     #[error(
         "context {context} uses cluster {cluster}, which the kubeconfig does not define; add it, or give another --context"
@@ -189,7 +199,7 @@ fn read_file(path: &Path) -> Result<Kubeconfig, KubeconfigFault> {
     })
 }
 
-/// The context to use, and the name of its cluster checked.
+/// The context to use, and the names of its cluster and user checked.
 pub(crate) fn context(
     kubeconfig: &Kubeconfig,
     wanted: Option<&str>,
@@ -208,6 +218,15 @@ pub(crate) fn context(
             choices: choices(),
         });
     };
+    // As client-go: no user is anonymous by intent, one that is not there is a mistake.
+    let user = context.user.as_deref().filter(|user| !user.is_empty());
+    if let Some(user) = user.filter(|user| !kubeconfig.auth_infos.iter().any(|u| u.name == **user))
+    {
+        return Err(KubeconfigFault::UnknownUser {
+            context: said(name),
+            user: said(user),
+        });
+    }
     match kubeconfig
         .clusters
         .iter()
@@ -470,13 +489,16 @@ mod tests {
 
     #[test]
     fn a_wrong_context_lists_the_right_ones() {
-        let text = "clusters: [{name: c, cluster: {server: 'http://x'}}]\ncontexts:\n- {name: a, context: {cluster: c}}\n- {name: b, context: {cluster: gone}}\n";
+        let text = "clusters: [{name: c, cluster: {server: 'http://x'}}]\ncontexts:\n- {name: a, context: {cluster: c}}\n- {name: b, context: {cluster: gone}}\n\
+                    - {name: u, context: {cluster: c, user: gone}}\n- {name: e, context: {cluster: c, user: ''}}\n";
         let Ok(Source::Files(k)) = read_text(text) else {
             panic!("valid");
         };
         assert_eq!(context(&k, Some("a")), Ok("a".to_owned()));
         let words = |c| context(&k, c).unwrap_err().to_string();
-        assert!(words(None).ends_with("one of: a, b"));
+        assert!(words(None).ends_with("one of: a, b, u, e"));
+        assert!(words(Some("u")).contains("uses user gone"));
+        assert_eq!(context(&k, Some("e")), Ok("e".to_owned()));
         assert!(words(Some("z")).starts_with("context z is not in the kubeconfig"));
         assert!(words(Some("b")).contains("uses cluster gone"));
     }

@@ -4,7 +4,7 @@
 //! <https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins>
 
 use super::call::said;
-use crate::catalogue;
+use crate::{catalogue, sanitise};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use http::header::AUTHORIZATION;
@@ -296,7 +296,7 @@ pub(crate) fn harmless(line: &str) -> String {
     if catalogue::withheld_of("", line) || words.any(key) {
         return "(what it said last may hold a credential and is not shown)".to_owned();
     }
-    said(line)
+    said(&sanitise::withhold_secrets(line))
 }
 
 #[cfg(test)]

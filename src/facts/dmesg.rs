@@ -3,7 +3,7 @@
 //! Reads `dmesg`, `/dev/kmsg` records and syslog alike: the words of a driver are looked for anywhere in a line. A log
 //! without such lines proves nothing, because the ring buffer forgets.
 
-use super::transcript::{self, excerpt};
+use super::transcript::{self, message};
 
 /// Faults kept at most, each with its count.
 const FAULTS: usize = 256;
@@ -332,7 +332,7 @@ pub fn parse(text: &str) -> KernelLog {
             (known.kind)(rest).filter(is_ours)
         }) else {
             if log.unknown.len() < UNKNOWN && speaks_of_an_error(&line) {
-                log.unknown.push(excerpt(&line));
+                log.unknown.push(message(&line));
             }
             continue;
         };
@@ -343,7 +343,7 @@ pub fn parse(text: &str) -> KernelLog {
             log.faults.push(Fault {
                 kind,
                 device,
-                first: excerpt(&line),
+                first: message(&line),
                 times: 1,
             });
         }

@@ -162,7 +162,7 @@ impl Via {
                 network: Network::parse(network),
                 gpu_direct: parts.any(|part| part.starts_with("GDRDMA")),
             },
-            _ => Self::Other(excerpt(text)),
+            _ => Self::Other(transcript::message(text)),
         }
     }
 }
@@ -212,6 +212,53 @@ pub enum Fault {
     Completion(String),
     /// A network plugin could not be initialised.
     PluginFailed(String),
+    /// NCCL stopped for this reason.
+    Stopped(Stop),
+}
+
+/// Why NCCL stops, by the words with which it says so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stop {
+    /// No interface matches `NCCL_SOCKET_IFNAME`, or none is up.
+    NoSocketInterface,
+    /// An InfiniBand port was to talk to a RoCE port.
+    IncompatibleDevices,
+    /// Multi-node NVLink is there and importing memory over it fails.
+    MnnvlNotWorking,
+    /// None of the networks could be initialised.
+    NoNetwork,
+    /// A queue pair could not reach its peer: `ibv_modify_qp`, errno 110.
+    QueuePairTimeout,
+    /// Memory of another process could not be imported.
+    HandleImport,
+}
+
+/// Words of NCCL 2.18 to 2.28; <https://github.com/NVIDIA/nccl/tree/v2.28.9-1/src>, NVIDIA/nccl#1647, #1664, #2013.
+const STOPS: &[(&str, Stop)] = &[
+    ("no socket interface found", Stop::NoSocketInterface),
+    (
+        "Attempted to connect incompatible devices",
+        Stop::IncompatibleDevices,
+    ),
+    (
+        "is available but not working on this system",
+        Stop::MnnvlNotWorking,
+    ),
+    ("Failed to initialize any NET plugin", Stop::NoNetwork),
+    ("cuMemImportFromShareableHandle", Stop::HandleImport),
+];
+
+/// The reason for which NCCL stops, where the message says one.
+fn stop(message: &str) -> Option<Stop> {
+    let is_timeout = message.contains("ibv_modify_qp failed")
+        && ["110", "timed out"]
+            .iter()
+            .any(|word| message.contains(word));
+    if is_timeout {
+        return Some(Stop::QueuePairTimeout);
+    }
+    let known = STOPS.iter().find(|(words, _)| message.contains(words));
+    known.map(|(_, stop)| *stop)
 }
 
 impl NcclLog {
@@ -284,7 +331,10 @@ fn info(log: &mut NcclLog, message: &str) {
     } else if message.starts_with("Failed to open libibverbs.so") {
         log.has_no_verbs_library = true;
     } else if let Some(rest) = message.strip_prefix("Failed to initialize NET plugin ") {
-        keep(&mut log.faults, Fault::PluginFailed(excerpt(rest)));
+        keep(
+            &mut log.faults,
+            Fault::PluginFailed(transcript::message(rest)),
+        );
     } else if let Some(version) = message.strip_prefix("NCCL version ") {
         keep(&mut log.versions, excerpt(version));
     } else if let Some(value) = message.strip_prefix("NCCL_IB_DISABLE set by environment to ") {
@@ -409,6 +459,10 @@ fn gpu_direct(message: &str) -> Option<GpuDirect> {
 
 /// True for what is known: a fault, or what was selected.
 fn warning(log: &mut NcclLog, message: &str) -> bool {
+    if let Some(stop) = stop(message) {
+        keep(&mut log.faults, Fault::Stopped(stop));
+        return true;
+    }
     if message.contains("failed to extend /dev/shm")
         || message.contains("Error while creating shared memory segment /dev/shm")
     {
@@ -434,7 +488,7 @@ fn registration(message: &str) -> Option<String> {
     let is_memory = ["mr", "mr_iova", "mr_iova2", "dmabuf_mr"].contains(&name);
     let why = tail.trim_start().strip_prefix("with error ");
     let why = why.map_or("", |why| why.split(" errno").next().unwrap_or_default());
-    is_memory.then(|| excerpt(why.trim()))
+    is_memory.then(|| transcript::message(why.trim()))
 }
 
 /// `Got completion from peer .. status=IBV_WC_RETRY_EXC_ERR(12)`; before 2.24 `.. with status=12`, `.. with error 12, opcode`.
@@ -448,7 +502,8 @@ fn completion(log: &mut NcclLog, message: &str) -> bool {
         .or_else(|| tail.split_once("with error "))
         .and_then(|(_, status)| status.split(['(', ' ', ',']).next())
         .unwrap_or_default();
-    let status = work_completion::name(status).map_or_else(|| excerpt(status), str::to_owned);
+    let status =
+        work_completion::name(status).map_or_else(|| transcript::message(status), str::to_owned);
     keep(&mut log.faults, Fault::Completion(status));
     true
 }

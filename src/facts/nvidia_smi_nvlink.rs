@@ -60,12 +60,13 @@ impl GpuLinks {
 }
 
 impl Nvlinks {
-    /// The last GPU lists fewer links than another, and nothing says why: the copy is cut within it.
+    /// The last GPU lists fewer links than another, and nothing says why: the copy is cut within it. Where none lists any they
+    /// have none: for such GPUs the tool prints no line.
     pub fn breaks_off(&self) -> bool {
         let listed = |gpu: &GpuLinks| gpu.links.len();
         let most = self.gpus.iter().map(listed).max();
         let last = self.gpus.last().filter(|gpu| gpu.verdict.is_none());
-        last.is_some_and(|gpu| listed(gpu) == 0 || Some(listed(gpu)) < most)
+        last.is_some_and(|gpu| Some(listed(gpu)) < most)
     }
 }
 

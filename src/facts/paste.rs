@@ -15,6 +15,13 @@ use std::collections::BTreeMap;
 
 /// Says what is wrong with a text as the answer to this ask. A tool that says that it could not run has answered.
 pub fn refuse(ask: &Ask, text: &str) -> Option<String> {
+    if is_ucx_configuration(text) {
+        return Some(
+            "is what `ucx_info -c` prints: the settings of UCX with all of its defaults, which nobody need have set; paste what \
+             `env` prints where the worker runs (--input env=FILE), or `ucx_info -d` (--input ucx-info-devices=FILE)"
+                .to_owned(),
+        );
+    }
     let unparsable = recognise(ask, text).err()?;
     let name = ask::paste_word(ask).unwrap_or(ask.short());
     match &unparsable.why {
@@ -28,30 +35,15 @@ pub fn refuse(ask: &Ask, text: &str) -> Option<String> {
         Why::Foreign { .. } if ask.id == ask::IBV_DEVINFO.id && text.contains("ca_id:") => Some(
             format!("is a part of {name} that ends within a device: paste all of it"),
         ),
-        Why::Foreign { seen } => {
+        // Nothing of it is quoted: a file handed in by mistake may be anything, a note with a token in it too.
+        Why::Foreign { .. } => {
             let hint = reads_like(text).filter(|other| *other != ask.id);
             let hint = hint.map_or(String::new(), |other| {
                 format!("; it reads like --input {other}=FILE")
             });
-            Some(format!(
-                "is no output of {name}: it begins with `{}`{hint}",
-                masked(seen)
-            ))
+            Some(format!("is no output of {name}{hint}"))
         }
     }
-}
-
-/// A line of a text that is not what it was named as, and may be anything: what it sets is not shown.
-fn masked(line: &str) -> String {
-    let is_name = |name: &str| {
-        let name = name.strip_prefix("export ").unwrap_or(name).trim();
-        !name.is_empty()
-            && name
-                .chars()
-                .all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c))
-    };
-    let at = line.find(['=', ':']).filter(|at| is_name(&line[..*at]));
-    at.map_or(line.to_owned(), |at| format!("{}..", &line[..=at]))
 }
 
 /// The environment as a person pastes it, a variable per line: `cat /proc/1/environ` separates them by NUL, mail quotes them
@@ -72,7 +64,7 @@ pub fn environment(text: &str) -> Result<String, String> {
                     "holds a line that names {name} and is not understood: paste what `env` prints, one NAME=value per line"
                 ));
             }
-            if let Some((name, value)) = transcript::assignment(line.trim())
+            if let Some((name, value)) = transcript::assignment(line)
                 && let Some(variable) = crate::catalogue::find(name.trim())
                 && *values
                     .entry(variable.name)
@@ -254,28 +246,54 @@ fn places(ask: &Ask, text: &str) -> Option<String> {
         };
         let carrier = words[..at].iter().position(|word| CARRIERS.contains(word));
         if let Some(carrier) = carrier {
-            let named = |word: &&str| !word.starts_with('-') && *word != "exec" && is_plain(word);
-            let mut place: Vec<&str> = words[carrier + 1..at]
-                .iter()
-                .copied()
-                .filter(named)
-                .collect();
-            place.sort_unstable();
-            asked.push(place.join(" "));
+            asked.push(place(&words[carrier + 1..at]));
         } else if let Some(host) = transcript::prompt(line).and_then(|_| host(line)) {
-            hosts.push(host.to_owned());
+            hosts.push((host.to_owned(), host.to_owned()));
         }
     }
     [asked, hosts].iter().find_map(|places| {
         let first = places.first()?;
-        let other = places.iter().find(|place| *place != first)?;
-        Some(format!("{first} and {other}"))
+        let other = places.iter().find(|place| place.0 != first.0)?;
+        let (one, two) = (&first.1, &other.1);
+        Some(if one == two {
+            "commands that differ".to_owned()
+        } else {
+            format!("{one} and {two}")
+        })
     })
 }
 
-/// A word of a command that is no setting: `-e TOKEN=x` is none that may be shown.
-fn is_plain(word: &str) -> bool {
-    !word.contains('=')
+/// The place in the words between a carrier and the tool, `-n x exec pod-a --`: all of it to tell places apart, and what may
+/// be shown of it. The word after any other option may be a token, and `-e TOKEN=x` is a setting.
+fn place(words: &[&str]) -> (String, String) {
+    const NAMING: &[&str] = &[
+        "-n",
+        "--namespace",
+        "-c",
+        "--container",
+        "--context",
+        "-i",
+        "-t",
+        "-it",
+        "-ti",
+        "--stdin",
+        "--tty",
+        "--",
+    ];
+    let (mut all, mut shown): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
+    let mut before = "--";
+    for &word in words {
+        if !word.starts_with('-') && word != "exec" && !word.contains('=') {
+            all.push(word);
+            if !before.starts_with('-') || before.contains('=') || NAMING.contains(&before) {
+                shown.push(word);
+            }
+        }
+        before = word;
+    }
+    all.sort_unstable();
+    shown.sort_unstable();
+    (all.join(" "), shown.join(" "))
 }
 
 /// The host in `user@host:~$` and `[user@host ~]$`.
@@ -308,6 +326,24 @@ fn is_environment(text: &str) -> bool {
         }
     }
     settings > 0 && settings >= others
+}
+
+/// `ucx_info -c`: every setting of UCX, over two hundred of them, and nothing else. Nobody sets so many.
+/// <https://github.com/openucx/ucx/blob/v1.20.0/src/tools/info/ucx_info.c>
+fn is_ucx_configuration(text: &str) -> bool {
+    const MANY: usize = 50;
+    let mut settings = 0_usize;
+    for line in transcript::lines(text) {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') || transcript::prompt(line).is_some() {
+            continue;
+        }
+        if !line.starts_with("UCX_") || !line.contains('=') {
+            return false;
+        }
+        settings += 1;
+    }
+    settings >= MANY
 }
 
 /// `uname -r`, or `uname -a`.
@@ -433,6 +469,13 @@ mod tests {
                 ["$ kubectl exec -it a -- lsmod", "$ kubectl exec a -- lsmod"],
                 None,
             ),
+            (
+                [
+                    "kubectl --token t0k exec a -- lsmod",
+                    "kubectl --token t0k exec b -- lsmod",
+                ],
+                Some("a and b"),
+            ),
             (["root@n1:~# lsmod", "root@n1:/tmp# sudo lsmod"], None),
             (
                 ["me@laptop:~$ kubectl exec a -- lsmod", "root@a:/# lsmod"],
@@ -453,18 +496,19 @@ mod tests {
     }
 
     #[test]
-    fn what_another_text_sets_is_not_quoted() {
+    fn nothing_of_another_text_is_quoted() {
         for line in [
             "HF_TOKEN=canary",
             "HF_TOKEN: canary",
             "export HF_TOKEN=canary",
             "Authorization: Bearer canary",
+            "canary",
+            "curl -H 'Authorization: Bearer canary' https://h",
+            "aws_secret_access_key canary",
         ] {
             let said = refuse(&ask::IBSTAT, &format!("{line}\nmore\n")).unwrap();
-            assert!(
-                !said.contains("canary") && said.contains("begins with"),
-                "{said}"
-            );
+            assert!(said.starts_with("is no output of ibstat"), "{said}");
+            assert!(!said.contains("canary"), "{said}");
         }
         let comments = "# Memory domain: tcp\n#      Transport: tcp\n";
         assert!(refuse(&ask::ENVIRONMENT, comments).is_some());
@@ -489,7 +533,8 @@ mod tests {
                 }
             }
             let said = refuse(ask, "Lorem ipsum dolor sit amet.\n").unwrap();
-            assert!(said.contains("it begins with `Lorem ipsum"), "{said}");
+            assert!(said.starts_with("is no output of "), "{said}");
+            assert!(!said.contains("orem"), "{said}");
             let empty = refuse(ask, " \n");
             match ask.id == ask::ENVIRONMENT.id {
                 true => assert_eq!(empty, None, "none is set"),
@@ -505,6 +550,36 @@ mod tests {
             said.ends_with("it reads like --input ibstat=FILE"),
             "{said}"
         );
+    }
+
+    #[test]
+    fn a_dump_of_defaults_is_no_environment() {
+        let dump: String = (0..60).map(|n| format!("UCX_OPTION_{n}=y\n")).collect();
+        for ask in [&ask::ENVIRONMENT, &ask::UCX_INFO, &ask::UCX_INFO_DEVICES] {
+            let said = refuse(ask, &dump).unwrap();
+            assert!(said.starts_with("is what `ucx_info -c` prints"), "{said}");
+        }
+        let with_others = format!("{dump}PATH=/bin\n");
+        assert_eq!(refuse(&ask::ENVIRONMENT, &with_others), None);
+    }
+
+    #[test]
+    fn a_part_of_ucx_info_is_called_a_part() {
+        let whole = "# Memory domain: tcp\n#     Component: tcp\n#      Transport: tcp\n#         Device: eth0\n#           Type: network\n\
+                     # Memory domain: rdmacm\n#     Component: rdmacm\n#   < no supported devices found >\n";
+        assert_eq!(refuse(&ask::UCX_INFO, whole), None);
+        for cut in [
+            "# Memory doma",
+            "# Memory domain: mlx5_0\n#     Component: ib\n",
+            "# Memory domain: mlx5_0\n#     Component: ib\n#      Transport: rc_mlx5\n",
+            "# Memory domain: mlx5_0\n#     Component: ib\n#      Transport: rc_mlx5\n#         Dev",
+        ] {
+            let said = refuse(&ask::UCX_INFO, &format!("{whole}{cut}")).unwrap();
+            assert!(said.contains("ends within a memory domain"), "{said}");
+        }
+        let names = "#      Transport: self\n#      Transport: tcp\n";
+        let said = refuse(&ask::UCX_INFO, names).unwrap();
+        assert!(said.contains("without their devices"), "{said}");
     }
 
     #[test]

@@ -68,8 +68,8 @@ pub struct Counters {
     pub port: BTreeMap<String, u64>,
     /// `hw_counters/*`.
     pub hardware: BTreeMap<String, u64>,
-    /// Counters that the kernel would not read (`N/A (no PMA)`, `Invalid argument`).
-    pub unreadable: u32,
+    /// Names of counters that the kernel would not read (`N/A (no PMA)`, `Invalid argument`), or that are no number.
+    pub unreadable: BTreeSet<String>,
 }
 
 impl Counters {
@@ -158,6 +158,19 @@ fn device(name: &str, tree: &Tree<'_>) -> Device {
             count(&mut counters, number, name, *reading, |c| &mut c.hardware);
         }
         numbers.insert(number);
+    }
+    // EFA counts its commands by device, and a device has one port.
+    let of_device = tree.iter().filter_map(|(path, reading)| {
+        let name = path.strip_prefix("hw_counters/")?;
+        Some((name, *reading))
+    });
+    for (name, reading) in of_device {
+        for &number in counters.clone().keys() {
+            let of_port = &counters[&number].hardware;
+            if !of_port.contains_key(name) {
+                count(&mut counters, number, name, reading, |c| &mut c.hardware);
+            }
+        }
     }
     hca.ports = numbers.iter().map(|&number| port(number, tree)).collect();
     Device {
@@ -269,7 +282,9 @@ fn count(
         Some(value) => {
             table(counters).insert(excerpt(name), value);
         }
-        None => counters.unreadable += 1,
+        None => {
+            counters.unreadable.insert(excerpt(name));
+        }
     }
 }
 
@@ -359,7 +374,8 @@ mlx5_0/ports/1/counters/link_downed !Invalid argument";
         let counters = &device.counters[&1];
         assert_eq!(counters.sent_bytes(), Some(1000), "words of four bytes");
         assert_eq!(counters.received_bytes(), None);
-        assert_eq!(counters.unreadable, 2);
+        let unreadable: Vec<&String> = counters.unreadable.iter().collect();
+        assert_eq!(unreadable, ["link_downed", "port_rcv_data"]);
         let port = device.hca.port(1).unwrap();
         assert_eq!(port.state, Some(PortState::Init));
         assert_eq!(port.gids, None, "the table was not read");

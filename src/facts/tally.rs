@@ -24,7 +24,7 @@ pub struct Tally {
 /// One shape of message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
-    /// The first message of this shape, sanitised.
+    /// The first message of this shape, sanitised, without secrets.
     pub first: String,
     /// How often this shape was seen.
     pub times: u64,
@@ -39,7 +39,7 @@ impl Tally {
         } else if self.messages.len() < SHAPES {
             self.by_shape.insert(shape, self.messages.len());
             self.messages.push(Message {
-                first: transcript::excerpt(message),
+                first: transcript::message(message),
                 times: 1,
             });
         } else {
@@ -104,6 +104,18 @@ mod tests {
         assert_eq!(tally.messages().len(), 2);
         assert_eq!(tally.messages()[0].times, 10_000);
         assert_eq!(tally.total(), 10_001);
+    }
+
+    #[test]
+    fn no_secret_is_kept() {
+        let mut tally = Tally::default();
+        tally.add("Failed to auth with token hf_abcdefghijklmnopqrstuvwxyz012345 password=hunter2");
+        let first = &tally.messages()[0].first;
+        assert!(first.starts_with("Failed to auth"), "{first}");
+        assert!(
+            !first.contains("hf_abc") && !first.contains("hunter2"),
+            "{first}"
+        );
     }
 
     #[test]

@@ -22,6 +22,11 @@ pub fn excerpt(text: &str) -> String {
     sanitise::line(text.trim(), EXCERPT)
 }
 
+/// What a program said, safe to show: as [`excerpt`], and without what may be a secret.
+pub fn message(text: &str) -> String {
+    excerpt(&sanitise::withhold_secrets(text))
+}
+
 /// `key: value` at the first colon, both trimmed. `None` without a colon or without a key.
 pub fn field(line: &str) -> Option<(&str, &str)> {
     let (key, value) = line.split_once(':')?;
@@ -72,15 +77,16 @@ pub fn prompt(line: &str) -> Option<&str> {
 }
 
 /// A variable as a shell lists it: `NAME=value` of `env`, taken as it stands, and `export NAME="value"` or
-/// `declare -x NAME="value"` of `export -p`, whose quotes are the shell's.
+/// `declare -x NAME="value"` of `export -p`, whose quotes are the shell's. A blank at the end of a value that `env` prints is
+/// a part of it: UCX and NCCL do not take it off.
 pub fn assignment(line: &str) -> Option<(&str, Cow<'_, str>)> {
-    let line = line.trim();
+    let line = line.trim_start();
     let Some(listed) = listed(line) else {
         let (name, value) = line.split_once('=')?;
         return Some((name, Cow::Borrowed(value)));
     };
     let (name, value) = listed.split_once('=')?;
-    Some((name.trim(), without_quotes(value)))
+    Some((name.trim(), without_quotes(value.trim_end())))
 }
 
 /// What follows `export` or `declare -x`.
@@ -128,7 +134,7 @@ pub fn failure(text: &str) -> Option<Why> {
             .find(|known| line.contains(known.words))
             .map(|known| Why::Failed {
                 reason: known.reason,
-                words: excerpt(&line),
+                words: message(&line),
             })
     })
 }
@@ -290,6 +296,14 @@ fn escape(text: &str) -> &str {
 mod tests {
     use super::*;
 
+    #[test]
+    fn words_of_a_failure_hold_no_secret() {
+        let Some(Why::Failed { words, .. }) = failure("sh: 1: TOKEN=hunter2: not found") else {
+            panic!("no failure");
+        };
+        assert!(!words.contains("hunter2"), "{words}");
+    }
+
     fn cleaned(text: &str) -> String {
         lines(text).collect::<Vec<_>>().join("\n")
     }
@@ -301,6 +315,10 @@ mod tests {
             ("UCX_TLS=\"rc\"", "UCX_TLS", "\"rc\""),
             ("export UCX_TLS=\"rc,cuda_copy\"", "UCX_TLS", "rc,cuda_copy"),
             ("export UCX_TLS=rc", "UCX_TLS", "rc"),
+            ("UCX_TLS=rc,cuda_copy ", "UCX_TLS", "rc,cuda_copy "),
+            ("UCX_TLS= rc", "UCX_TLS", " rc"),
+            ("export UCX_TLS=\"rc \" ", "UCX_TLS", "rc "),
+            ("export UCX_TLS=rc ", "UCX_TLS", "rc"),
             ("export A='it'\\''s'", "A", "it's"),
             (
                 "declare -x UCX_NET_DEVICES=\"mlx5_0:1\"",

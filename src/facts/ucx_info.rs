@@ -5,9 +5,9 @@
 //! Under a small memlock limit the tool prints errors without end, so messages are tallied and lists are bounded.
 //! Format: <https://github.com/openucx/ucx/blob/v1.20.0/src/tools/info/tl_info.c>
 
-use super::Unparsable;
 use super::tally::Tally;
 use super::transcript::{self, excerpt};
+use super::{Unparsable, Why};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Resources kept at most. A host with 64 virtual functions has about 500.
@@ -167,6 +167,24 @@ pub fn parse(text: &str) -> Result<UcxInfo, Unparsable> {
     for line in transcript::lines(text) {
         reading.line(line.trim());
     }
+    let lacking = |what| Unparsable {
+        tool: "ucx_info -d",
+        why: Why::Lacking { what },
+    };
+    if reading.info.domains.is_empty()
+        && reading.info.resources.is_empty()
+        && reading.transport.is_some()
+    {
+        return Err(lacking(
+            "the names of transports without their devices; hand in all of `ucx_info -d`",
+        ));
+    }
+    // A transport or a domain behind the cut must not count as one that is not there.
+    if reading.is_open() || ends_within_a_line(text) {
+        return Err(lacking(
+            "a list that ends within a memory domain, so what stands behind the cut is not known; hand in all of `ucx_info -d`",
+        ));
+    }
     let mut info = reading.info;
     if let Some(what) = info.fold_repeats() {
         return Err(Unparsable::two_places("ucx_info -d", &what));
@@ -177,10 +195,34 @@ pub fn parse(text: &str) -> Result<UcxInfo, Unparsable> {
     Ok(info)
 }
 
+/// The last line is a comment of the tool that breaks off before its colon: `# Memory doma`.
+fn ends_within_a_line(text: &str) -> bool {
+    let last = transcript::lines(text)
+        .map(|line| line.trim().to_owned())
+        .filter(|line| !line.is_empty())
+        .last();
+    let words = last.as_deref().and_then(|line| line.strip_prefix('#'));
+    words.is_some_and(|words| {
+        let words = words.trim();
+        let begun = |key: &&str| key.starts_with(words) && !words.is_empty();
+        [
+            "Memory domain:",
+            "Connection manager:",
+            "Component:",
+            "Transport:",
+            "Device:",
+        ]
+        .iter()
+        .any(|key| begun(key) && words != *key)
+    })
+}
+
 #[derive(Default)]
 struct Reading {
     info: UcxInfo,
     transport: Option<String>,
+    /// A domain or a transport began, and nothing said yet which transports and devices it has, or that it has none.
+    awaits: bool,
     /// A resource is open: capability lines belong to the last one.
     in_resource: bool,
 }
@@ -207,6 +249,7 @@ impl Reading {
     /// `< no supported devices found >`, `< failed to open memory domain x >`, `< failed to open interface >`.
     fn remark(&mut self, line: &str) {
         let words = line.trim_matches(['<', '>', '(', ')', ' ']);
+        self.awaits = false;
         if let Some(name) = words.strip_prefix("failed to open memory domain") {
             // Beneath its heading it need not be named again.
             let name = name.trim();
@@ -225,6 +268,11 @@ impl Reading {
             self.info.resources.pop();
             self.in_resource = false;
         }
+    }
+
+    /// The list ends before it says what the last domain or transport has.
+    fn is_open(&self) -> bool {
+        self.awaits
     }
 
     fn mark_empty(&mut self) {
@@ -246,16 +294,24 @@ impl Reading {
 
     fn field(&mut self, key: &str, value: &str) {
         match key {
-            "Memory domain" => self.open_domain(value),
+            "Memory domain" => {
+                self.awaits = true;
+                self.open_domain(value);
+            }
             "Connection manager" => {
+                self.awaits = false;
                 self.transport = None;
                 self.in_resource = false;
             }
             "Transport" => {
+                self.awaits = true;
                 self.transport = Some(excerpt(value));
                 self.in_resource = false;
             }
-            "Device" => self.open_resource(value),
+            "Device" => {
+                self.awaits = value.is_empty();
+                self.open_resource(value);
+            }
             "Library version" => self.info.build.version = Some(excerpt(value)),
             "Library path" => self.info.build.path = Some(excerpt(value)),
             "Configured with" => self.info.build.options = options(value),

@@ -16,7 +16,9 @@ use std::collections::{BTreeMap, BTreeSet};
 mod messages;
 mod protocols;
 
-pub use messages::{ConnectFailure, GpuDirectHint, Registration, Unavailable, UnavailableKind};
+pub use messages::{
+    AddressFailure, ConnectFailure, GpuDirectHint, Registration, Unavailable, UnavailableKind,
+};
 pub use protocols::{How, Memory, Operation, Protocol, Range};
 
 /// Entries kept at most in one list.
@@ -47,6 +49,8 @@ pub struct UcxLog {
     pub connect_failures: Vec<ConnectFailure>,
     /// Completions with an error: `Local protection` on `mlx5_0:1`.
     pub completion_errors: BTreeSet<(String, String)>,
+    /// Peers whose address an adapter could not resolve.
+    pub address_failures: BTreeSet<AddressFailure>,
     /// Registering memory failed for want of `RLIMIT_MEMLOCK`.
     pub has_memlock_failure: bool,
     /// Memory that could not be registered for another reason.
@@ -100,6 +104,44 @@ impl UcxLog {
         self.configurations
             .iter()
             .filter(|configuration| configuration.scope != Scope::Itself)
+    }
+
+    /// What the debug lines about GPUDirect come to; `None` where they leave it open.
+    pub fn reaches_gpu_memory(&self) -> Option<bool> {
+        let says = |wanted: &dyn Fn(&GpuDirectHint) -> bool| self.gpu_direct.iter().any(wanted);
+        let peermem = |found: bool| {
+            says(&|hint| matches!(hint, GpuDirectHint::Peermem(_, it) if *it == found))
+        };
+        let dmabuf = |of_gpu: bool, works: bool| {
+            says(&|hint| {
+                matches!(hint, GpuDirectHint::Dmabuf(subject, it)
+                    if *it == works && subject.contains("cuda device") == of_gpu)
+            })
+        };
+        // `cuda_cpy`, `cuda_ipc`: the domains of CUDA itself are no adapter.
+        let on_adapter = says(&|hint| {
+            matches!(hint, GpuDirectHint::RegistersOn(domains)
+                if domains.iter().any(|d| !d.starts_with("cuda") && !d.starts_with("gdr")))
+        });
+        let no_dmabuf = dmabuf(true, false) || dmabuf(false, false) && !dmabuf(false, true);
+        if on_adapter || peermem(true) || dmabuf(true, true) && dmabuf(false, true) {
+            return Some(true);
+        }
+        let nowhere = says(&|hint| *hint == GpuDirectHint::RegistersNowhere);
+        (nowhere || peermem(false) && no_dmabuf).then_some(false)
+    }
+
+    /// Debug lines that say that one of the ways to GPU memory is missing.
+    pub fn missing_ways(&self) -> usize {
+        let is_missing = |hint: &&GpuDirectHint| {
+            matches!(
+                hint,
+                GpuDirectHint::Peermem(_, false)
+                    | GpuDirectHint::Dmabuf(_, false)
+                    | GpuDirectHint::RegistersNowhere
+            )
+        };
+        self.gpu_direct.iter().filter(is_missing).count()
     }
 
     /// What an operation on large blocks uses towards a peer: the rows without an upper bound.
@@ -166,7 +208,12 @@ impl Reader {
             }
         }
         self.wrapped = false;
+        let known = self.log.completion_errors.len();
         messages::take(&mut self.log, message);
+        // A line of the mlx5 transports has neither `UCX` nor a level, and may be all that was pasted.
+        if level.is_none() && self.log.completion_errors.len() > known {
+            self.log.lines += 1;
+        }
     }
 
     fn table_line(&mut self, line: &Line<'_>, message: &str) {

@@ -44,7 +44,7 @@ pub enum Why {
     /// Something else altogether.
     #[error("not recognised: `{seen}`")]
     Foreign {
-        /// The first line that is not blank, sanitised.
+        /// The first line that is not blank, sanitised, without secrets.
         seen: String,
     },
 }
@@ -58,7 +58,7 @@ impl Unparsable {
             match transcript::lines(text).find(|line| !line.trim().is_empty()) {
                 None => Why::Empty,
                 Some(line) => Why::Foreign {
-                    seen: sanitise::line(line.trim(), 120),
+                    seen: sanitise::line(sanitise::withhold_secrets(&line).trim(), 120),
                 },
             }
         };

@@ -43,13 +43,14 @@ impl Vendor {
         }
     }
 
-    /// From `vendor_id` of `ibv_devinfo`: the PCI id with most drivers, the IEEE number 0x02c9 with Mellanox, and
-    /// 0xffffff with `rxe` (`RXE_VENDOR_ID`).
-    /// <https://github.com/torvalds/linux/blob/v6.12/drivers/infiniband/sw/rxe/rxe_param.h>
+    /// From `vendor_id` of `ibv_devinfo`: the PCI id with most drivers, the IEEE number 0x02c9 with Mellanox, 0xffffff with
+    /// `rxe` (`RXE_VENDOR_ID`; older kernels show 0) and 0x626d74 with `siw` (`SIW_VENDOR_ID`).
+    /// <https://github.com/torvalds/linux/blob/v6.12/drivers/infiniband/sw/rxe/rxe_param.h>,
+    /// <https://github.com/torvalds/linux/blob/v6.12/drivers/infiniband/sw/siw/siw.h>
     pub fn from_verbs(id: u32) -> Self {
         match id {
             0x02c9 => Self::Nvidia,
-            0x00ff_ffff => Self::Software,
+            0x00ff_ffff | 0x0062_6d74 => Self::Software,
             other => Self::from_pci(other),
         }
     }
@@ -139,6 +140,7 @@ mod tests {
         assert_eq!(Vendor::from_pci(0x02c9), Vendor::Other(0x02c9));
         assert_eq!(Vendor::from_verbs(0x1d0f), Vendor::Amazon);
         assert_eq!(Vendor::from_verbs(0xff_ffff), Vendor::Software);
+        assert_eq!(Vendor::from_verbs(0x62_6d74), Vendor::Software);
     }
 
     #[test]

@@ -92,11 +92,16 @@ pub struct Nic {
     pub active: bool,
     /// State as written.
     pub state: String,
+    /// The vendor by more than the name: its driver, or its vendor id. A device may be renamed.
+    pub maker: Option<Vendor>,
 }
 
 impl Nic {
-    /// The vendor by the name of the device.
+    /// The vendor, by the name of the device where nothing else tells it.
     pub fn vendor(&self) -> Vendor {
+        if let Some(maker) = self.maker {
+            return maker;
+        }
         let name = self.device.as_str();
         if name.starts_with("mlx5") {
             Vendor::Mlx5

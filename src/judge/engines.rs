@@ -60,7 +60,7 @@ pub(super) fn generic(s: &Setting<'_>) -> Verdict {
     Verdict::warn(
         "catalogue",
         match s.variable.kind {
-            ValueKind::Json => format!("not {expected}: {}", shown(s, value)),
+            ValueKind::Json => format!("not {expected}: `{}`", shown(s, value).replace('`', "'")),
             _ => format!("{value:?} is not {expected}"),
         },
         format!("write {expected}, or remove {}", s.variable.name),

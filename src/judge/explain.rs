@@ -307,6 +307,7 @@ fn default_ports(efa: bool) -> Vec<Nic> {
             link: if efa { Link::Unknown } else { Link::InfiniBand },
             active: true,
             state: "ACTIVE".to_owned(),
+            maker: None,
         })
         .collect()
 }
@@ -429,6 +430,7 @@ fn nic(text: &str) -> Option<Nic> {
         link,
         active: state == "ACTIVE",
         state: state.to_owned(),
+        maker: None,
     })
 }
 

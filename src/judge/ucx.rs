@@ -335,6 +335,7 @@ fn rma_rails(_: &Setting<'_>, value: &str) -> Verdict {
             format!("{value:?} is no sensible number of NICs; a sign is read as a huge number"),
             "remove UCX_MAX_RMA_RAILS; NIXL sets 2",
         ),
+        Ok(1) => Verdict::ok("2.3", "one transfer goes over one NIC; NIXL sets 2 itself"),
         _ => Verdict::ok(
             "2.3",
             format!("one transfer is spread over up to {value} NICs; NIXL sets 2 itself"),

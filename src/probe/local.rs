@@ -12,6 +12,7 @@ use crate::snapshot::{Place, Snapshot};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -117,17 +118,23 @@ pub fn run_until(mut shell: Command, script: &str, deadline: Duration, stop: &At
 }
 
 fn not_started(shell: &Command, error: &std::io::Error) -> Skip {
-    let reason = if error.kind() == ErrorKind::PermissionDenied {
-        SkipReason::Denied
-    } else {
-        SkipReason::NoShell
+    let program = shell.get_program().display();
+    // What kept us from looking says nothing about the machine; only that there is no shell does.
+    let (reason, remedy) = match error.kind() {
+        ErrorKind::PermissionDenied => (SkipReason::Denied, ""),
+        ErrorKind::WouldBlock | ErrorKind::OutOfMemory => (
+            SkipReason::Denied,
+            "; raise the limit on processes (ulimit -u, or the pod's pids limit)",
+        ),
+        ErrorKind::NotFound if Path::new("/bin/sh").exists() => (
+            SkipReason::Denied,
+            "; let PATH name the directory that holds it (/bin)",
+        ),
+        _ => (SkipReason::NoShell, ""),
     };
     Skip::new(
         reason,
-        format!(
-            "{} could not be started: {error}",
-            shell.get_program().display()
-        ),
+        format!("{program} could not be started: {error}{remedy}"),
     )
 }
 
@@ -296,5 +303,19 @@ fn exit_within(child: &mut Child, time: Duration) -> Option<ExitStatus> {
             Ok(None) if began.elapsed() < time => thread::sleep(Duration::from_millis(2)),
             Ok(None) | Err(_) => return None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_kept_us_from_a_shell_says_nothing_about_the_machine() {
+        let of = |kind: ErrorKind| not_started(&Command::new("sh"), &kind.into());
+        let few = of(ErrorKind::WouldBlock);
+        assert!(!few.reason.is_of_target() && few.detail.contains("ulimit -u"));
+        let lost = of(ErrorKind::NotFound);
+        assert!(!lost.reason.is_of_target() && lost.detail.contains("PATH"));
     }
 }

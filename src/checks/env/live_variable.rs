@@ -303,6 +303,88 @@ mod tests {
     }
 
     #[test]
+    fn a_transport_that_no_pasted_device_has_is_not_left() {
+        let said = |name: &str, vendor: &str, tls: &str| {
+            let devices = format!(
+                "hca_id:\t{name}\n\ttransport:\tInfiniBand (0)\n\tvendor_id:\t{vendor}\n\tphys_port_cnt:\t1\n\t\tport:\t1\n\
+                 \t\t\tstate:\tPORT_DOWN (1)\n\t\t\tlink_layer:\tEthernet\n"
+            );
+            let line = format!("UCX_TLS={tls}");
+            let answers = [
+                (&ask::ENVIRONMENT, line.as_str()),
+                (&ask::IBV_DEVINFO, &devices),
+            ];
+            let draft = outcome(run, &crate::checks::testing::pasted(&answers))
+                .unwrap()
+                .remove(0);
+            draft.status
+        };
+        for (name, vendor) in [
+            ("bnxt_re0", "0x14e4"),
+            ("irdma0", "0x8086"),
+            ("rocep1s0", "0x14e4"),
+            ("rxe0", "0x0000"),
+            ("mlx5_0", "0xffffff"),
+        ] {
+            for tls in ["rc_x,cuda_copy,cuda_ipc", "dc,cuda_copy,cuda_ipc"] {
+                assert_eq!(said(name, vendor, tls), Status::Fail, "{name} {tls}");
+            }
+            assert_eq!(
+                said(name, vendor, "rc,cuda_copy,cuda_ipc"),
+                Status::Ok,
+                "{name}"
+            );
+        }
+        // That a port is down, and who made it, may be another worker's matter.
+        assert_eq!(said("mlx5_0", "0x02c9", "rc_x,cuda_copy"), Status::Ok);
+    }
+
+    #[test]
+    fn a_blank_at_the_end_is_a_part_of_the_value() {
+        let said = |line: &str| {
+            let environment = format!("# process 7 dynamo.vllm\n{line}\n");
+            let answers = changed(&hcas(&["4: ACTIVE"]), &[(&ask::ENVIRONMENT, &environment)]);
+            outcome(run, &container("decode", &answers)).unwrap()[0].status
+        };
+        assert_eq!(said("UCX_TLS=rc,cuda_copy"), Status::Ok);
+        assert_eq!(said("UCX_TLS=rc,cuda_copy "), Status::Fail);
+        assert_eq!(one("decode", "UCX_TLS=rc,cuda_copy "), Status::Fail);
+        let files = |ask: &'static ask::Ask, line: &str| {
+            let files = format!("/etc/x.conf: present\n/etc/x.conf: {line}\n");
+            let silent = "# process 7 dynamo.vllm\n";
+            let answers = [(&ask::ENVIRONMENT, silent), (ask, files.as_str())];
+            let place = container("decode", &answers);
+            let place = crate::checks::Container::parse(&place);
+            let settings = place.facts.process.in_force().unwrap();
+            settings.values().next().unwrap().value.to_owned()
+        };
+        // The reader of ucx.conf takes it off, that of nccl.conf does not.
+        assert_eq!(files(&ask::UCX_SETTINGS, "UCX_TLS=rc "), "rc");
+        assert_eq!(files(&ask::NCCL_SETTINGS, "NCCL_IB_HCA=mlx5_0 "), "mlx5_0 ");
+    }
+
+    /// What is given is quoted, and may read like a sentence of the tool that counts wrongly.
+    #[test]
+    fn no_value_stops_the_tool() {
+        let values = [
+            "1",
+            "0",
+            "1,1",
+            "1 NICs",
+            "a 1 ports: 1 GPUs",
+            "\"",
+            "1 `NICs",
+        ];
+        for variable in catalogue::all() {
+            for value in values {
+                let line = format!("{}={value}\n", variable.name);
+                let pasted = crate::checks::testing::pasted(&[(&ask::ENVIRONMENT, line)]);
+                crate::checks::run(&crate::manifest::Inventory::default(), &[pasted]);
+            }
+        }
+    }
+
+    #[test]
     fn a_file_counts_where_the_environment_is_silent() {
         let files = "/etc/ucx/ucx.conf: present\n/etc/ucx/ucx.conf: UCX_TLS=tcp";
         let answers = [

@@ -254,4 +254,29 @@ mod tests {
         let no_gpu = changed(&machine("", OPEN, "6.8.0"), &[(&ask::DEV_GPU, "")]);
         assert_eq!(verdict(run, "decode", &no_gpu), Err(Skip::not_applicable()));
     }
+
+    #[test]
+    fn a_pasted_kernel_that_is_too_old_is_named() {
+        let devices = "hca_id:\tmlx5_0\n\ttransport:\tInfiniBand (0)\n\tvendor_id:\t0x02c9\n\tphys_port_cnt:\t1\n\t\tport:\t1\n\
+                       \t\t\tstate:\tPORT_ACTIVE (4)\n\t\t\tlink_layer:\tInfiniBand\n";
+        let query = "Driver Version : 570.1\nAttached GPUs : 1\nGPU 00000000:10:00.0\n    Product Name : NVIDIA H100 80GB HBM3\n";
+        let modules = "Module Size Used by\nnvidia_uvm 4956160 0\nnvidia 54292480 63 nvidia_uvm\nmlx5_ib 397312 0\n";
+        for (kernel, status) in [
+            ("Linux h 5.4.0-150-generic #167 SMP x86_64", Status::Fail),
+            ("Linux h 5.15.0-150-generic #167 SMP x86_64", Status::Warn),
+        ] {
+            let answers = [
+                (&ask::IBV_DEVINFO, devices),
+                (&ask::SMI_Q, query),
+                (&ask::LSMOD, modules),
+                (&ask::KERNEL, kernel),
+            ];
+            let draft = outcome(run, &crate::checks::testing::pasted(&answers))
+                .unwrap()
+                .remove(0);
+            assert_eq!(draft.status, status, "{}", draft.detail);
+            let release = kernel.split(' ').nth(2).unwrap();
+            assert!(draft.detail.contains(release), "{}", draft.detail);
+        }
+    }
 }

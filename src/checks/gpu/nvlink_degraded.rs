@@ -270,7 +270,10 @@ fn counted(links: &Nvlinks, gpus: usize) -> Seen {
         let detail = format!("NVLinks of {} of {gpus} GPUs were read", all.len());
         return unsure(SkipReason::NotCollected, detail);
     }
-    let have = |gpu: &&&GpuLinks| gpu.verdict != Some(Verdict::Unsupported);
+    let have = |gpu: &&&GpuLinks| match gpu.verdict {
+        Some(verdict) => verdict != Verdict::Unsupported,
+        None => !gpu.links.is_empty(),
+    };
     if !whole.iter().any(|gpu| have(&gpu)) {
         return Seen::Nothing;
     }
@@ -665,6 +668,10 @@ mod tests {
         let cut = sound.split_at(sound.find("\t Link 5").unwrap()).0;
         let broken = ["unparsable the list of NVLinks breaks off at GPU 0"];
         assert_eq!(details("", cut, board, 1), broken);
+        // Cards without NVLink: the tool prints no line for them.
+        let cards = "GPU 0: NVIDIA L40S (UUID: GPU-1)\nGPU 1: NVIDIA L40S (UUID: GPU-2)\n";
+        let said = details("", cards, board, 2);
+        assert!(!said.iter().any(|it| it.contains("breaks off")), "{said:?}");
         let cut = sound.split_at(sound.rfind("\t Link 0").unwrap()).0;
         let broken = ["unparsable the list of NVLinks breaks off at GPU 1"];
         assert_eq!(details("", cut, board, 2), broken);

@@ -4,7 +4,7 @@ use crate::checks::declare::{Draft, Outcome};
 use crate::checks::registration;
 use crate::checks::shm;
 use crate::checks::words::counted;
-use crate::facts::nccl_log::{Fault, NcclLog, Network, Via};
+use crate::facts::nccl_log::{Fault, NcclLog, Network, Stop, Via};
 use crate::facts::work_completion;
 use crate::judge::context::Tri;
 use crate::observed::Skip;
@@ -28,7 +28,8 @@ check! {
     /// machines no fault.
     ///
     /// ## Sources
-    /// NCCL v2.28.9-1 `src`; NVIDIA/nccl#451, #952, #1537, #1781, #324 (ranks of one node over NET or SHM); vllm-project/vllm#42075; aws-ofi-nccl `src` (selected provider).
+    /// NCCL v2.28.9-1 `src`; NVIDIA/nccl#451, #952, #1537, #1647, #1781, #2013, #324 (ranks of one node over NET or SHM);
+    /// vllm-project/vllm#42075; aws-ofi-nccl `src` (selected provider).
     "NCCL001" "collectives-degraded" on Container {
         subsystem: Nccl, kv_path: Off, worst: Fail, causes: &[], since: "0.1.0",
     }
@@ -197,6 +198,10 @@ fn run(container: &Container<'_>) -> Outcome {
                 status,
                 of_completion(status),
             ),
+            Fault::Stopped(stop) => {
+                let (detail, line, fix) = stopped(*stop);
+                add(Draft::fail(detail), line, fix);
+            }
             Fault::PluginFailed(name) => add(
                 Draft::warn(format!(
                     "the network plugin {name} could not be initialised"
@@ -234,6 +239,43 @@ fn run(container: &Container<'_>) -> Outcome {
     Ok(vec![
         Draft::ok("the channels of the log use peer-to-peer, shared memory or RDMA").with(seen),
     ])
+}
+
+/// What happened, NCCL's own words, and what to do.
+fn stopped(stop: Stop) -> (&'static str, &'static str, &'static str) {
+    match stop {
+        Stop::NoSocketInterface => (
+            "NCCL finds no network interface to start with: NCCL_SOCKET_IFNAME names none that is up here, or none is up",
+            "Bootstrap : no socket interface found",
+            "remove NCCL_SOCKET_IFNAME, or name an interface that every node has",
+        ),
+        Stop::IncompatibleDevices => (
+            "NCCL tried to connect an InfiniBand port with a RoCE port",
+            "Attempted to connect incompatible devices",
+            "choose ports of one link layer in NCCL_IB_HCA",
+        ),
+        Stop::MnnvlNotWorking => (
+            "multi-node NVLink is there and does not work, so NCCL stops",
+            "MNNVL is available but not working on this system",
+            "give the pods their IMEX channel (ComputeDomain) and look at nvidia-imex; NCCL_MNNVL_ENABLE=0 does without NVLink \
+             between nodes",
+        ),
+        Stop::NoNetwork => (
+            "NCCL could initialise no network at all",
+            "Failed to initialize any NET plugin",
+            "NCCL_NET must name a network that is there: remove it, or install the plugin",
+        ),
+        Stop::QueuePairTimeout => (
+            "a RDMA connection of NCCL timed out: the chosen ports do not reach each other",
+            "Call to ibv_modify_qp failed: Connection timed out",
+            "name ports that reach each other in NCCL_IB_HCA, with a routable GID on RoCE; NCCL_CROSS_NIC=0 where rails are apart",
+        ),
+        Stop::HandleImport => (
+            "GPU memory of another process could not be imported: NCCL takes two containers for one place",
+            "cuMemImportFromShareableHandle failed",
+            "let ranks of one node share a container, or give the pods their IMEX channel (ComputeDomain)",
+        ),
+    }
 }
 
 /// Providers of libfabric over TCP or UDP, and those over RDMA. <https://ofiwg.github.io/libfabric/v2.1.0/man/fi_provider.7.html>
@@ -348,6 +390,39 @@ mod tests {
                     assert!(skip.detail.contains("known here"), "{}", skip.detail);
                 }
             }
+        }
+    }
+
+    #[test]
+    fn what_stops_nccl_is_a_fault() {
+        for (words, said) in [
+            (
+                "Bootstrap : no socket interface found",
+                "NCCL_SOCKET_IFNAME",
+            ),
+            (
+                "NET/IB : Attempted to connect incompatible devices mlx5_0 and mlx5_1. Try selecting NICs of only one link type using NCCL_IB_HCA",
+                "InfiniBand port with a RoCE port",
+            ),
+            (
+                "MNNVL (cliqueSize 8) is available but not working on this system. Check the IMEX channel configuration (/dev/nvidia-caps-imex-channels). Set NCCL_MNNVL_ENABLE=0 to ignore this issue.",
+                "multi-node NVLink",
+            ),
+            ("Failed to initialize any NET plugin", "no network at all"),
+            (
+                "Call to ibv_modify_qp failed with error Connection timed out errno 110",
+                "timed out",
+            ),
+            (
+                "cuMemImportFromShareableHandle failed : invalid argument",
+                "could not be imported",
+            ),
+        ] {
+            let text = format!("n:1:1 [0] x.cc:1 NCCL WARN {words}\n");
+            let place = container("decode", &[(&ask::NCCL_LOG, text.as_str())]);
+            let draft = outcome(run, &place).unwrap().remove(0);
+            assert_eq!(draft.status, Status::Fail, "{words}");
+            assert!(draft.detail.contains(said), "{words}: {}", draft.detail);
         }
     }
 

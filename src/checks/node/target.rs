@@ -6,6 +6,7 @@ use crate::checks::words;
 use crate::observed::{Observed, Skip};
 use crate::report::SkipReason;
 use crate::sanitise;
+use crate::snapshot::PlaceKind;
 
 check! {
     /// The container could not be looked at, or only in part.
@@ -75,9 +76,12 @@ fn run(container: &Container<'_>) -> Outcome {
         Some((what, early)) => {
             Draft::warn(format!("{} was reached, but {}", shown(what), shown(early)))
                 .headline("it could be looked at only in part")
-                .fix(
-                    "run again with more time (--timeout), and look at the pod if it happens again",
-                )
+                .fix(match container.place.kind {
+                    PlaceKind::Pod => {
+                        "run again, with more time (--timeout) where it ran out, and look at the pod if it happens again"
+                    }
+                    _ => "mend what the detail names, and run again",
+                })
         }
         None => Draft::ok(format!("{} was reached", shown(said))),
     }])

@@ -193,4 +193,11 @@ mod tests {
                 .starts_with("ibv_devinfo shows no RDMA device")
         );
     }
+
+    #[test]
+    fn a_table_without_a_gid_lists_no_devices() {
+        let table = "DEV\tPORT\tINDEX\tGID\nn_gids_found=0\n";
+        let said = outcome(run, &pasted(&[(&ask::SHOW_GIDS, table)]));
+        assert!(said.is_err());
+    }
 }

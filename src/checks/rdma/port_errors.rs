@@ -4,6 +4,7 @@ use crate::checks::declare::{Draft, Outcome};
 use crate::checks::words::counted;
 use crate::facts::sysfs::Counters;
 use crate::observed::Skip;
+use crate::report::SkipReason;
 
 check! {
     /// A port counted errors or lost its link, some time since its driver was loaded.
@@ -22,8 +23,8 @@ check! {
     /// A reboot of a switch or of the peer moves link_downed once.
     ///
     /// ## Sources
-    /// NVSentinel (any increment of local_link_integrity_errors and excessive_buffer_overrun_errors is fatal); AzNHC (5 losses
-    /// of the carrier in 24 h).
+    /// NVSentinel (any increment of local_link_integrity_errors, excessive_buffer_overrun_errors, rnr_nak_retry_err and, on EFA,
+    /// no_completion_cmds is fatal); AzNHC (5 losses of the carrier in 24 h).
     "RDMA016" "port-errors" on Container {
         subsystem: Rdma, kv_path: Off, worst: Warn, causes: &[], since: "0.1.0",
     }
@@ -47,6 +48,16 @@ const LIMITS: &[Limit] = &[
         most: 0,
         source: "NVSentinel: any increment is fatal",
     },
+    Limit {
+        counter: "rnr_nak_retry_err",
+        most: 0,
+        source: "NVSentinel: any increment is fatal",
+    },
+    Limit {
+        counter: "no_completion_cmds",
+        most: 0,
+        source: "NVSentinel: any increment is fatal",
+    },
     // The reading covers more than a day, so a few are left to reboots.
     Limit {
         counter: "link_downed",
@@ -64,7 +75,6 @@ const NOTED: &[&str] = &[
     "out_of_sequence",
     "packet_seq_err",
     "local_ack_timeout_err",
-    "rnr_nak_retry_err",
     "roce_slow_restart",
     "req_transport_retries_exceeded",
     "retry_exceeded_err",
@@ -82,12 +92,22 @@ fn run(container: &Container<'_>) -> Outcome {
     }
     let counters = rdma.counters.get()?;
     let (mut over, mut noted, mut read) = (Vec::new(), Vec::new(), 0);
+    let mut unread = Vec::new();
     for (device, port) in ports {
         let Some(own) = counters.get(&(device.hca.name.clone(), port.number)) else {
             continue;
         };
-        read += 1;
         let name = format!("{}:{}", device.hca.name, port.number);
+        let looked_at = || {
+            let limited = LIMITS.iter().map(|limit| limit.counter);
+            limited.chain(NOTED.iter().copied())
+        };
+        if looked_at().any(|counter| reading(own, counter).is_some()) {
+            read += 1;
+        }
+        if let Some(counter) = looked_at().find(|counter| own.unreadable.contains(*counter)) {
+            unread.push(format!("{counter} of {name}"));
+        }
         for limit in LIMITS {
             let value = reading(own, limit.counter).unwrap_or_default();
             if value > limit.most {
@@ -100,7 +120,7 @@ fn run(container: &Container<'_>) -> Outcome {
             }
         }
     }
-    if read == 0 {
+    if read == 0 && unread.is_empty() {
         // Virtual functions and some drivers have no counters.
         return Err(Skip::not_applicable());
     }
@@ -116,6 +136,14 @@ fn run(container: &Container<'_>) -> Outcome {
                 .with([seen])
                 .fix(fix),
         ]);
+    }
+    if let Some(first) = unread.first() {
+        let more = match unread.len() {
+            1 => String::new(),
+            all => format!(" (and of {} more)", counted(all - 1, "port")),
+        };
+        let detail = format!("the kernel would not read {first}{more}, so errors may be uncounted");
+        return Err(Skip::new(SkipReason::Unparsable, detail));
     }
     let detail = match noted.first() {
         None => format!("the error counters of {} are zero", counted(read, "port")),
@@ -146,6 +174,46 @@ mod tests {
     use crate::report::Status;
 
     #[test]
+    fn a_counter_that_was_not_read_is_not_zero() {
+        let with = |lines: &[&str]| {
+            let below = "/sys/class/infiniband/mlx5_0/";
+            let lines: Vec<String> = lines.iter().map(|l| format!("{below}{l}\n")).collect();
+            let answers = hca("mlx5_0", "4: ACTIVE", "open");
+            let counters = [(&ask::RDMA_COUNTERS, lines.concat())];
+            let counters = counters.each_ref().map(|(a, text)| (*a, text.as_str()));
+            verdict(run, "decode", &changed(&answers, &counters))
+        };
+        let zero = "ports/1/counters/symbol_error: 0";
+        assert_eq!(with(&[zero]), Ok(Status::Ok));
+        for value in [
+            "N/A (no PMA)",
+            "-5",
+            "99999999999999999999999999",
+            "abc",
+            "",
+        ] {
+            let line = format!("ports/1/counters/link_downed: {value}");
+            let skip = with(&[zero, &line]).unwrap_err();
+            assert!(
+                skip.detail.contains("link_downed of mlx5_0:1"),
+                "{}",
+                skip.detail
+            );
+            assert!(with(&[&line]).is_err());
+        }
+        // What is read and too high counts all the same, and other counters are no errors.
+        let bad = "ports/1/counters/local_link_integrity_errors: 3";
+        let unread = "ports/1/counters/link_downed: N/A (no PMA)";
+        assert_eq!(with(&[bad, unread]), Ok(Status::Warn));
+        let data = "ports/1/counters/port_xmit_data: 7";
+        assert_eq!(with(&[data]), Err(Skip::not_applicable()));
+        assert_eq!(
+            with(&[data, "hw_counters/no_completion_cmds: 2"]),
+            Ok(Status::Warn)
+        );
+    }
+
+    #[test]
     fn one_reading_is_no_rate() {
         let with = |counter: &str, value: u64| {
             let text = format!("/sys/class/infiniband/mlx5_0/ports/1/counters/{counter}: {value}");
@@ -161,6 +229,7 @@ mod tests {
         assert_eq!(with("link_downed", 2), Ok(Status::Ok));
         assert_eq!(with("link_downed", 6), Ok(Status::Warn));
         assert_eq!(with("local_link_integrity_errors", 1), Ok(Status::Warn));
+        assert_eq!(with("rnr_nak_retry_err", 1), Ok(Status::Warn));
         assert!(verdict(run, "decode", NOTHING).is_err());
         let unread = hca("mlx5_0", "4: ACTIVE", "open");
         assert!(verdict(run, "decode", &unread).is_err());

@@ -5,6 +5,7 @@ use crate::checks::words::{listed, part};
 use crate::facts::container::rdma::Device;
 use crate::facts::sysfs::Backing;
 use crate::observed::Skip;
+use crate::report::SkipReason;
 use std::collections::BTreeSet;
 
 check! {
@@ -63,11 +64,19 @@ fn run(container: &Container<'_>) -> Outcome {
     }
     let unknown = of(Backing::Unknown);
     if !unknown.is_empty() {
-        if container.is_pasted() && unknown.len() == own.len() {
+        let untold = own.iter().all(|device| device.hca.vendor.is_none());
+        if container.is_pasted() && unknown.len() == own.len() && untold {
             // What was pasted does not speak of it at all.
             return Err(Skip::not_pasted(["ibv-devinfo"]));
         }
         let detail = format!("whether {} is hardware was not seen", unknown.join(", "));
+        // It was pasted, and its vendor is one that no maker has.
+        if unknown.iter().all(|name| {
+            own.iter()
+                .any(|device| device.hca.name == *name && device.hca.vendor.is_some())
+        }) {
+            return Err(Skip::new(SkipReason::NotCollected, detail));
+        }
         return Err(container.not_shown(detail, "ibv-devinfo"));
     }
     let hardware = of(Backing::Hardware);
@@ -95,7 +104,7 @@ fn kind(device: &Device) -> Option<&'static str> {
 mod tests {
     use super::*;
     use crate::ask;
-    use crate::checks::testing::{NOTHING, changed, container, hca, outcome, verdict};
+    use crate::checks::testing::{NOTHING, changed, container, hca, outcome, pasted, verdict};
     use crate::report::Status;
 
     #[test]
@@ -144,6 +153,33 @@ mod tests {
             format!("mlx5_0 {over}: soft-iWARP (`siw`)")
         );
         assert_eq!(said("mlx5_0", "1: CA"), format!("mlx5_0 {over}"));
+    }
+
+    #[test]
+    fn a_vendor_that_nobody_has_is_no_proof_of_hardware() {
+        let said = |name: &str, transport: &str, vendor: &str| {
+            let text = format!(
+                "hca_id:\t{name}\n\ttransport:\t{transport}\n\tvendor_id:\t{vendor}\n\tphys_port_cnt:\t1\n\t\tport:\t1\n\
+                 \t\t\tstate:\tPORT_ACTIVE (4)\n\t\t\tlink_layer:\tEthernet\n"
+            );
+            let drafts = outcome(run, &pasted(&[(&ask::IBV_DEVINFO, text.as_str())]));
+            drafts
+                .map(|drafts| drafts[0].status)
+                .map_err(|skip| skip.detail)
+        };
+        let unseen = |name: &str| Err(format!("whether {name} is hardware was not seen"));
+        for (name, transport, vendor, expected) in [
+            ("siw0", "iWARP (1)", "0x626d74", Ok(Status::Warn)),
+            ("mlx5_0", "iWARP (1)", "0x626d74", Ok(Status::Warn)),
+            ("rxe0", "InfiniBand (0)", "0x0000", Ok(Status::Warn)),
+            ("rxe0", "InfiniBand (0)", "0x1d0f", Ok(Status::Warn)),
+            ("mlx5_0", "InfiniBand (0)", "0x0000", unseen("mlx5_0")),
+            ("rdma_en1", "Thunderbolt (4)", "0x0000", unseen("rdma_en1")),
+            ("bnxt_re0", "InfiniBand (0)", "0x14e4", Ok(Status::Ok)),
+            ("irdma0", "iWARP (1)", "0x8086", Ok(Status::Ok)),
+        ] {
+            assert_eq!(said(name, transport, vendor), expected, "{name} {vendor}");
+        }
     }
 
     #[test]

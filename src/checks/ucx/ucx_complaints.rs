@@ -21,7 +21,8 @@ check! {
     /// device or module is missing in this container.
     ///
     /// ## Sources
-    /// UCX v1.20.0 `ucp_context.c`, `ib_mlx5_log.c`; LMCache/LMCache#725; ai-dynamo/dynamo#1209; openucx/ucx#9515.
+    /// UCX v1.20.0 `ucp_context.c`, `ib_mlx5_log.c`; LMCache/LMCache#725; ai-dynamo/dynamo#1209; openucx/ucx#9515, #9970,
+    /// #9908, #10966.
     "UCX004" "ucx-complaints" on Container {
         subsystem: Ucx, kv_path: Supporting, worst: Fail, causes: &[], since: "0.1.0",
     }
@@ -59,18 +60,23 @@ fn run(container: &Container<'_>) -> Outcome {
 /// Errors and warnings that are none of the faults known here: a log with them is no clean one.
 fn unknown(log: &Seen<UcxLog>) -> Option<Draft> {
     let (errors, warnings) = (log.errors.total(), log.warnings.total());
-    let hints = u64::try_from(log.gpu_direct.len()).unwrap_or(u64::MAX);
+    let missing_ways = match log.reaches_gpu_memory() {
+        Some(true) => 0,
+        _ => log.missing_ways(),
+    };
     let first = log.errors.messages().iter().chain(log.warnings.messages());
     let lines: Vec<&str> = first.map(|message| message.first.as_str()).collect();
     let mut parts = Vec::new();
-    for (n, what) in [
-        (errors, "error"),
-        (warnings, "warning"),
-        (hints, "line about GPUDirect that is missing"),
-    ] {
+    for (n, what) in [(errors, "error"), (warnings, "warning")] {
         if n > 0 {
             parts.push(counted(n, what));
         }
+    }
+    if missing_ways > 0 {
+        let lines = counted(missing_ways, "line");
+        parts.push(format!(
+            "{lines} of debugging that a way to GPU memory is missing"
+        ));
     }
     if parts.is_empty() {
         return None;
@@ -78,8 +84,12 @@ fn unknown(log: &Seen<UcxLog>) -> Option<Draft> {
     let first = lines
         .first()
         .map_or(String::new(), |line| format!("; look at: {line}"));
+    let fault = match (parts.as_slice(), errors + warnings) {
+        ([_], 0 | 1) => "which is no fault known here by itself",
+        _ => "none of which is a fault known here",
+    };
     let detail = format!(
-        "the log of UCX holds {}, none of which is a fault known here, which proves nothing{first}",
+        "the log of UCX holds {}, {fault} and proves nothing{first}",
         parts.join(" and ")
     );
     let skip = Skip::new(SkipReason::Unparsable, detail);
@@ -99,6 +109,17 @@ fn complaints(container: &Container<'_>, log: &Seen<UcxLog>) -> Vec<Draft> {
             container.broken(detail),
             "no usable transports/devices",
             "remove UCX_TLS and UCX_NET_DEVICES",
+        );
+    }
+    if log.reaches_gpu_memory() == Some(false) {
+        let detail = "UCX finds neither a peer memory module nor dmabuf, so GPUDirect RDMA is off and KV of the GPUs is copied \
+                      by the CPU";
+        add(
+            container
+                .broken(detail)
+                .headline("UCX has GPUDirect RDMA off: neither a peer memory module nor dmabuf"),
+            "cuda GPUDirect RDMA is disabled, and dmabuf is not supported",
+            "load nvidia_peermem on the node, or use the open kernel modules of the NVIDIA driver with a kernel from 5.12 on",
         );
     }
     for missing in &log.unavailable {
@@ -192,6 +213,23 @@ fn complaints(container: &Container<'_>, log: &Seen<UcxLog>) -> Vec<Draft> {
             "remove UCX_TLS, so that UCX may use what both ends have",
         );
     }
+    for failure in &log.address_failures {
+        let from = match (&failure.device, &failure.sgid_index) {
+            (Some(device), Some(index)) => format!(" from {device} (sgid_index {index})"),
+            (Some(device), None) => format!(" from {device}"),
+            (None, Some(index)) => format!(" (sgid_index {index})"),
+            (None, None) => String::new(),
+        };
+        let line = format!("ibv_create_ah failed{from}: {}", failure.why);
+        add(
+            container.broken(format!(
+                "a peer's address does not resolve{from}: {}",
+                failure.why
+            )),
+            &line,
+            "name in UCX_NET_DEVICES only NICs that reach the peer; on RoCE each needs a routable address and GID",
+        );
+    }
     for (what, device) in &log.completion_errors {
         let line = format!("{what} on {device}");
         let fix = if what.contains("Local protection") {
@@ -279,6 +317,98 @@ mod tests {
             let words = line.split_once(' ').unwrap().1.trim();
             assert!(draft.detail.ends_with(words), "{}", draft.detail);
         }
+    }
+
+    #[test]
+    fn an_address_that_does_not_resolve_is_a_fault() {
+        let text = format!(
+            "{HEAD}ERROR ibv_create_ah(dlid=49152 sl=0 port=1 src_path_bits=0 dgid=fe80::1 sgid_index=3 traffic_class=106) for \
+             RC DEVX QP connect on mlx5_1 failed: Connection timed out\n"
+        );
+        let place = container("decode", &[(&ask::UCX_LOG, text.as_str())]);
+        let draft = outcome(run, &place).unwrap().remove(0);
+        assert_eq!(draft.status, Status::Fail);
+        assert_eq!(
+            draft.detail,
+            "a peer's address does not resolve from mlx5_1 (sgid_index 3): Connection timed out"
+        );
+    }
+
+    #[test]
+    fn a_line_of_the_mlx5_transports_alone_is_a_log() {
+        for (what, gap) in [
+            ("Transport retry count exceeded", " "),
+            ("Local protection", "  "),
+        ] {
+            let text = format!(
+                "[h:1:0:1] ib_mlx5_log.c:177{gap}{what} on mlx5_0:1/RoCE (synd 0x15 vend 0x81 hw_synd 0/0)\n"
+            );
+            assert_eq!(crate::facts::paste::refuse(&ask::UCX_LOG, &text), None);
+            let place = container("decode", &[(&ask::UCX_LOG, text)]);
+            let draft = outcome(run, &place).unwrap().remove(0);
+            assert_eq!(draft.status, Status::Fail);
+            assert_eq!(
+                draft.detail,
+                format!("a transfer failed: {what} on mlx5_0:1")
+            );
+        }
+    }
+
+    #[test]
+    fn debug_lines_tell_whether_the_adapters_reach_gpu_memory() {
+        let said = |lines: &[&str]| {
+            let lines: Vec<String> = lines.iter().map(|l| format!("{HEAD}DEBUG {l}\n")).collect();
+            let place = container("decode", &[(&ask::UCX_LOG, lines.concat())]);
+            outcome(run, &place).unwrap().remove(0)
+        };
+        let found = "mlx5_0: cuda GPUDirect RDMA is detected by checking /sys/module/nvidia_peermem/version";
+        let absent = "mlx5_0: cuda GPUDirect RDMA is not detected by checking /sys/module/nv_peer_mem/version";
+        let disabled = "mlx5_0: cuda GPUDirect RDMA is disabled";
+        let no_dmabuf =
+            "ibv_reg_dmabuf_mr(fd=-1) returned Operation not supported, dmabuf is not supported";
+        for (lines, status) in [
+            (&[found][..], Status::Ok),
+            (&[absent, found], Status::Ok),
+            (&[found, no_dmabuf], Status::Ok),
+            (
+                &["register cuda memory on: mlx5_0, cuda_cpy, cuda_ipc"],
+                Status::Ok,
+            ),
+            (
+                &[
+                    disabled,
+                    "mlx5_0: dmabuf is supported",
+                    "dmabuf is supported on cuda device 0",
+                ],
+                Status::Ok,
+            ),
+            (&[disabled, no_dmabuf], Status::Fail),
+            (
+                &[
+                    disabled,
+                    "mlx5_0: dmabuf is supported",
+                    "dmabuf is not supported on cuda device 0",
+                ],
+                Status::Fail,
+            ),
+            (
+                &["no memory domain supports registering cuda memory"],
+                Status::Fail,
+            ),
+            (&["multi-node NVLINK support is disabled"], Status::Ok),
+            (&[disabled], Status::Skipped),
+            (&[no_dmabuf], Status::Skipped),
+        ] {
+            let draft = said(lines);
+            assert_eq!(draft.status, status, "{lines:?}: {}", draft.detail);
+        }
+        let words = said(&[disabled]).detail;
+        assert!(
+            words.contains(
+                "holds 1 line of debugging that a way to GPU memory is missing, which is no fault"
+            ),
+            "{words}"
+        );
     }
 
     #[test]

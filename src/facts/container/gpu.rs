@@ -184,7 +184,11 @@ pub fn is_cut(gpu: &GpuLinks, all: &[GpuLinks]) -> bool {
     let more = |other: &GpuLinks| other.product == gpu.product && other.links.len() > listed;
     let full = Gpu::of_links(gpu).links();
     let single = all.len() == 1 && full.is_some_and(|links| listed < links);
-    gpu.verdict.is_none() && (listed == 0 || is_last && (single || all.iter().any(more)))
+    // For GPUs without NVLink the tool prints no line at all.
+    let none = listed == 0
+        && (Gpu::of_links(gpu).is_on_nvlink_board() == Some(true)
+            || all.iter().any(|other| !other.links.is_empty()));
+    gpu.verdict.is_none() && (none || is_last && (single || all.iter().any(more)))
 }
 
 impl Gpu {

@@ -219,8 +219,12 @@ impl Process {
             uid_map: tool(snapshot, &ask::UID_MAP, limits::parse_uid_map),
             kv_transfer: kv_transfer(snapshot),
             environment: environment_of(snapshot),
-            ucx_files: list(snapshot, &ask::UCX_SETTINGS, settings),
-            nccl_files: list(snapshot, &ask::NCCL_SETTINGS, settings),
+            ucx_files: list(snapshot, &ask::UCX_SETTINGS, |text| {
+                settings(text, str::trim)
+            }),
+            nccl_files: list(snapshot, &ask::NCCL_SETTINGS, |text| {
+                settings(text, |value| value)
+            }),
         }
     }
 
@@ -344,15 +348,17 @@ fn environment(text: &str) -> Environment {
 }
 
 /// `path: present`, then `path: NAME=value` and `path: [section]`.
-fn settings(text: &str) -> Vec<FileSetting> {
+/// `value_of`: UCX reads its file with a reader of INI, which takes blanks off; NCCL takes the rest of the line.
+fn settings(text: &str, value_of: fn(&str) -> &str) -> Vec<FileSetting> {
     let mut settings = Vec::new();
     let mut section: Option<(&str, String)> = None;
-    for (file, line) in pairs(text) {
+    for (file, written) in text.lines().filter_map(|line| line.split_once(": ")) {
+        let line = written.trim();
         if line == "present" || line == "denied" {
             section = None;
         } else if line.starts_with('[') {
             section = Some((file, excerpt(line.trim_matches(['[', ']']))));
-        } else if let Some((name, value)) = line.split_once('=') {
+        } else if let Some((name, value)) = written.trim_start().split_once('=') {
             settings.push(FileSetting {
                 file: excerpt(file),
                 section: section
@@ -360,7 +366,7 @@ fn settings(text: &str) -> Vec<FileSetting> {
                     .filter(|(of, _)| *of == file)
                     .map(|(_, section)| section.clone()),
                 name: excerpt(name),
-                value: value.trim().to_owned(),
+                value: value_of(value).to_owned(),
             });
         }
     }

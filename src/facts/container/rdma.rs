@@ -70,15 +70,10 @@ pub struct Device {
 impl Device {
     /// A device of which only what tools share is known.
     pub fn of(hca: Hca) -> Self {
-        let backing = match hca.vendor {
-            Some(Vendor::Software) => Backing::Software,
-            Some(_) => Backing::Hardware,
-            None => by_name(&hca.name),
-        };
         Self {
             is_iwarp: hca.transport.as_deref() == Some("iWARP"),
+            backing: backing(&hca),
             hca,
-            backing,
             driver: None,
             numa_node: None,
             bus_path: None,
@@ -90,6 +85,16 @@ impl Device {
     /// An Elastic Fabric Adapter: by driver or vendor, since its names differ.
     pub fn is_efa(&self) -> bool {
         self.driver.as_deref() == Some("efa") || self.hca.vendor == Some(Vendor::Amazon)
+    }
+}
+
+/// By the name and by the vendor that a tool shows. A number that belongs to no maker of the table says nothing: `rxe` of older
+/// kernels shows 0.
+fn backing(hca: &Hca) -> Backing {
+    match (by_name(&hca.name), hca.vendor) {
+        (Backing::Software, _) | (_, Some(Vendor::Software)) => Backing::Software,
+        (_, None | Some(Vendor::Other(_))) => Backing::Unknown,
+        (_, Some(_)) => Backing::Hardware,
     }
 }
 
@@ -255,7 +260,8 @@ impl Sources {
         let mut named = Vec::new();
         if snapshot.is_pasted() {
             let gids = tool(snapshot, &ask::SHOW_GIDS, show_gids::parse);
-            named.extend(gids.known().map(|table| (table.ask, of_gids(table))));
+            let filled = gids.known().filter(|table| !table.rows.is_empty());
+            named.extend(filled.map(|table| (table.ask, of_gids(table))));
             let netdevs = tool(snapshot, &ask::IBDEV2NETDEV, ibdev2netdev::parse);
             named.extend(netdevs.known().map(|rows| (rows.ask, of_netdevs(rows))));
         }
@@ -571,11 +577,7 @@ fn complete(devices: &mut [Device], hcas: &[Hca]) {
         own.vendor = own.vendor.or(hca.vendor);
         own.part_id = own.part_id.or(hca.part_id);
         if device.backing == Backing::Unknown {
-            device.backing = match own.vendor {
-                Some(Vendor::Software) => Backing::Software,
-                Some(_) => Backing::Hardware,
-                None => Backing::Unknown,
-            };
+            device.backing = backing(own);
         }
         for port in &hca.ports {
             let Some(known) = own.ports.iter_mut().find(|p| p.number == port.number) else {
@@ -738,7 +740,9 @@ fn counters(snapshot: &Snapshot) -> Observed<Seen<BTreeMap<PortKey, Counters>>> 
         (&mut ports, of(&ask::RDMA_HW_COUNTERS))
     {
         for (key, counters) in hardware.value {
-            ports.value.entry(key).or_default().hardware = counters.hardware;
+            let port = ports.value.entry(key).or_default();
+            port.hardware = counters.hardware;
+            port.unreadable.extend(counters.unreadable);
         }
     }
     ports

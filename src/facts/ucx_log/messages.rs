@@ -1,6 +1,6 @@
 //! Single lines of the log.
 
-use super::super::transcript::excerpt;
+use super::super::transcript::{excerpt, message as message_of};
 use super::{ENTRIES, UcxLog};
 
 /// Distinct complaints kept at most; each new one is compared with all.
@@ -45,6 +45,17 @@ pub struct ConnectFailure {
     pub lacking: String,
     /// The reasons for each device, as printed, sanitised.
     pub reasons: String,
+}
+
+/// `ibv_create_ah` of a RoCE port failed: the peer's address does not resolve from there.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct AddressFailure {
+    /// The adapter, where the line names it.
+    pub device: Option<String>,
+    /// Index of its own GID.
+    pub sgid_index: Option<String>,
+    /// The reason: `Connection timed out`.
+    pub why: String,
 }
 
 /// Memory that could not be registered.
@@ -113,6 +124,10 @@ fn hardware(log: &mut UcxLog, message: &str) {
         if log.registrations.len() < ENTRIES {
             log.registrations.insert(registration);
         }
+    } else if let Some(failure) = address_failure(message) {
+        if log.address_failures.len() < COMPLAINTS {
+            log.address_failures.insert(failure);
+        }
     } else if let Some((what, device)) = completion_error(message) {
         if log.completion_errors.len() < ENTRIES {
             log.completion_errors.insert((what, device));
@@ -166,7 +181,7 @@ fn invalid_value(message: &str) -> Option<(String, String)> {
     let (_, rest) = message.split_once("Invalid value for ")?;
     let (name, rest) = rest.split_once(": '")?;
     let (value, _) = rest.split_once('\'')?;
-    Some((excerpt(name), excerpt(value)))
+    Some((excerpt(name), message_of(value)))
 }
 
 /// `s: UCX_NET_DEVICE (maybe: UCX_NET_DEVICES?); UCX_FOO (maybe: UCX_TLS?)`; 1.13 `: UCX_FOO (set ..)`.
@@ -191,8 +206,8 @@ fn connect_failure(message: &str) -> Option<ConnectFailure> {
     let (lacking, rest) = rest.split_once(" transport to ")?;
     let (_, reasons) = rest.split_once(": ").unwrap_or(("", rest));
     Some(ConnectFailure {
-        lacking: excerpt(lacking),
-        reasons: excerpt(reasons),
+        lacking: message_of(lacking),
+        reasons: message_of(reasons),
     })
 }
 
@@ -213,7 +228,7 @@ fn registration(message: &str) -> Option<Registration> {
         let why = why.split(" (").next().unwrap_or_default();
         return Some(Registration {
             memory: Some(excerpt(memory)),
-            why: excerpt(why),
+            why: message_of(why),
         });
     }
     let (_, call) = message.split_once("ibv_")?;
@@ -222,7 +237,7 @@ fn registration(message: &str) -> Option<Registration> {
     let why = why.split(" : ").next().unwrap_or_default();
     CALLS.contains(&name).then(|| Registration {
         memory: None,
-        why: excerpt(why),
+        why: message_of(why),
     })
 }
 
@@ -231,10 +246,34 @@ fn registration(message: &str) -> Option<Registration> {
 fn completion_error(message: &str) -> Option<(String, String)> {
     let (head, _) = message.split_once(" (synd ")?;
     let (what, device) = head.rsplit_once(" on ")?;
-    // In front stands the source file, `ib_mlx5_log.c:177  `.
+    // In front stands the source file, `ib_mlx5_log.c:177  `; blanks of a copy may be fewer.
     let what = what.rsplit("  ").next()?;
+    let what = match what.split_once(' ') {
+        Some((file, rest)) if file.contains(".c:") => rest,
+        _ => what,
+    };
     let device = device.split('/').next()?;
-    Some((excerpt(what), excerpt(device)))
+    Some((message_of(what), excerpt(device)))
+}
+
+/// `ibv_create_ah(dlid=49152 sl=0 port=1 dgid=fe80::1 sgid_index=3 traffic_class=0) for RC DEVX QP connect on mlx5_1 failed:
+/// Connection timed out`.
+fn address_failure(message: &str) -> Option<AddressFailure> {
+    let (_, rest) = message.split_once("ibv_create_ah(")?;
+    let (arguments, rest) = rest.split_once(')')?;
+    let (for_what, why) = rest.split_once("failed: ")?;
+    let of = |name: &str| {
+        let mut words = arguments.split([' ', ',']);
+        words.find_map(|word| word.strip_prefix(name).map(excerpt))
+    };
+    let device = for_what
+        .rsplit_once(" on ")
+        .map(|(_, device)| excerpt(device));
+    Some(AddressFailure {
+        device,
+        sgid_index: of("sgid_index="),
+        why: message_of(why),
+    })
 }
 
 fn gpu_direct(message: &str) -> Option<GpuDirectHint> {
@@ -253,7 +292,8 @@ fn gpu_direct(message: &str) -> Option<GpuDirectHint> {
         return Some(GpuDirectHint::MultiNodeNvlink(word.starts_with("enabled")));
     }
     if let Some((_, tail)) = message.split_once("dmabuf is") {
-        let head = message.split(':').next().unwrap_or_default();
+        // `ibv_reg_dmabuf_mr(fd=-1) returned .., dmabuf is not supported` names no adapter.
+        let head = message.split_once(": dmabuf").map_or("", |(head, _)| head);
         let works = !tail.trim_start().starts_with("not ");
         let subject = match tail.split_once(" on ") {
             Some((_, subject)) => subject,
