@@ -32,6 +32,15 @@ fn fleet(machine: &str, resource: &str, roles: &[&str]) -> Bundle {
     let mut nodes = BTreeMap::new();
     for (n, role) in roles.iter().enumerate() {
         let mut snapshot = recorded.clone();
+        // No two have the same GPUs and adapters.
+        for answer in snapshot.answers.values_mut() {
+            if let Answer::Text(text) = answer {
+                *text = text
+                    .replace("GPU-00000000-", &format!("GPU-{n:08}-"))
+                    .replace("1a20", &format!("{:02x}20", 0x1a + n))
+                    .replace("53ff:fe", &format!("5{n}ff:fe"));
+            }
+        }
         let place = &mut snapshot.place;
         place.pod = format!("{role}-{n}");
         place.role = Some((*role).to_owned());

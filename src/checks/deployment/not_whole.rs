@@ -1,6 +1,6 @@
 use crate::ask;
 use crate::check;
-use crate::checks::compare::component;
+use crate::checks::compare::{component, names};
 use crate::checks::declare::{Draft, Outcome};
 use crate::checks::words::counted;
 use crate::checks::{Container, DeploymentScope};
@@ -64,7 +64,9 @@ fn run(scope: &DeploymentScope<'_>) -> Outcome {
     Ok(match drafts.is_empty() {
         true => {
             let seen = counted(scope.containers.len() as u64, "worker");
-            vec![Draft::ok(format!("{seen} looked at, each as itself"))]
+            let seen_in =
+                crate::snapshot::evidence(&ask::TARGET, [names(&scope.containers).as_str()]);
+            vec![Draft::ok(format!("{seen} looked at, each as itself")).with([seen_in])]
         }
         false => drafts,
     })

@@ -96,10 +96,12 @@ fn run(scope: &DeploymentScope<'_>) -> Outcome {
             })
         })
         .collect();
+    let workers = scope.workload.workers.iter();
+    let written = workers
+        .filter(|w| moves(Some(w.role.word())))
+        .map(|w| w.spot.evidence());
     Ok(match drafts.is_empty() {
-        true => vec![Draft::ok(
-            "NIXL moves the KV, so its transfers show the lane",
-        )],
+        true => vec![Draft::ok("NIXL moves the KV, so its transfers show the lane").with(written)],
         false => drafts,
     })
 }
