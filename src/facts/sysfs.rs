@@ -164,8 +164,9 @@ fn device(name: &str, tree: &Tree<'_>) -> Device {
         let name = path.strip_prefix("hw_counters/")?;
         Some((name, *reading))
     });
+    let counted: Vec<u32> = counters.keys().copied().collect();
     for (name, reading) in of_device {
-        for &number in counters.clone().keys() {
+        for &number in &counted {
             let of_port = &counters[&number].hardware;
             if !of_port.contains_key(name) {
                 count(&mut counters, number, name, reading, |c| &mut c.hardware);

@@ -24,7 +24,11 @@ pub fn excerpt(text: &str) -> String {
 
 /// What a program said, safe to show: as [`excerpt`], and without what may be a secret.
 pub fn message(text: &str) -> String {
-    excerpt(&sanitise::withhold_secrets(text))
+    // What is far behind the cut of an excerpt need not be looked at.
+    let text = text.trim_start();
+    let end = text.char_indices().nth(8 * EXCERPT);
+    let begin = end.map_or(text, |(at, _)| &text[..at]);
+    excerpt(&sanitise::withhold_secrets(begin))
 }
 
 /// `key: value` at the first colon, both trimmed. `None` without a colon or without a key.

@@ -58,7 +58,7 @@ impl Unparsable {
             match transcript::lines(text).find(|line| !line.trim().is_empty()) {
                 None => Why::Empty,
                 Some(line) => Why::Foreign {
-                    seen: sanitise::line(sanitise::withhold_secrets(&line).trim(), 120),
+                    seen: sanitise::line(&transcript::message(&line), 120),
                 },
             }
         };
