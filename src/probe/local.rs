@@ -118,7 +118,10 @@ pub fn run_until(mut shell: Command, script: &str, deadline: Duration, stop: &At
 }
 
 fn not_started(shell: &Command, error: &std::io::Error) -> Skip {
-    let program = shell.get_program().display();
+    let program = Path::new(shell.get_program());
+    // Only a bare name is looked for on PATH.
+    let is_searched = program.components().count() == 1;
+    let program = program.display();
     // What kept us from looking says nothing about the machine; only that there is no shell does.
     let (reason, remedy) = match error.kind() {
         ErrorKind::PermissionDenied => (SkipReason::Denied, ""),
@@ -126,7 +129,7 @@ fn not_started(shell: &Command, error: &std::io::Error) -> Skip {
             SkipReason::Denied,
             "; raise the limit on processes (ulimit -u, or the pod's pids limit)",
         ),
-        ErrorKind::NotFound if Path::new("/bin/sh").exists() => (
+        ErrorKind::NotFound if is_searched && Path::new("/bin/sh").exists() => (
             SkipReason::Denied,
             "; let PATH name the directory that holds it (/bin)",
         ),
@@ -317,5 +320,7 @@ mod tests {
         assert!(!few.reason.is_of_target() && few.detail.contains("ulimit -u"));
         let lost = of(ErrorKind::NotFound);
         assert!(!lost.reason.is_of_target() && lost.detail.contains("PATH"));
+        let named = not_started(&Command::new("/no/sh"), &ErrorKind::NotFound.into());
+        assert_eq!(named.reason, SkipReason::NoShell);
     }
 }
