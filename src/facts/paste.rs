@@ -38,12 +38,31 @@ pub fn refuse(ask: &Ask, text: &str) -> Option<String> {
         // Nothing of it is quoted: a file handed in by mistake may be anything, a note with a token in it too.
         Why::Foreign { .. } => {
             let hint = reads_like(text).filter(|other| *other != ask.id);
-            let hint = hint.map_or(String::new(), |other| {
-                format!("; it reads like --input {other}=FILE")
-            });
-            Some(format!("is no output of {name}{hint}"))
+            let hint = match (hint, before_each_line(text)) {
+                (Some(other), _) => format!("it reads like --input {other}=FILE"),
+                (None, Some(what)) => {
+                    format!("each line begins with {what}: paste what stands behind it")
+                }
+                (None, None) => "paste all that it prints, from its first line on".to_owned(),
+            };
+            Some(format!("is no output of {name}; {hint}"))
         }
     }
+}
+
+/// What another tool has put before every line, in words: none of it is quoted.
+fn before_each_line(text: &str) -> Option<&'static str> {
+    let lines: Vec<_> = transcript::lines(text).collect();
+    let lines = || lines.iter().map(|line| line.trim_start());
+    let lines = || lines().filter(|line| !line.is_empty());
+    let each = |has: fn(&str) -> bool| lines().count() > 1 && lines().all(has);
+    if each(|line| line.starts_with('[') && line.contains("] ")) {
+        return Some("a name or a time in brackets (`kubectl logs --prefix` writes one)");
+    }
+    if each(|line| line.contains(" | ")) {
+        return Some("a name and a bar (`docker compose logs` writes one)");
+    }
+    each(|line| line.starts_with(|c: char| c.is_ascii_digit())).then_some("a number or a time")
 }
 
 /// The environment as a person pastes it, a variable per line: `cat /proc/1/environ` separates them by NUL, mail quotes them
@@ -56,8 +75,13 @@ pub fn environment(text: &str) -> Result<String, String> {
     let plain = text.replace('\0', "\n");
     let mut out = String::new();
     let mut values: BTreeMap<&str, String> = BTreeMap::new();
+    let padded = is_padded(&plain);
     for line in transcript::lines(&plain) {
-        for line in one_each(&line) {
+        let line = match padded {
+            true => line.trim_end(),
+            false => &line,
+        };
+        for line in one_each(line) {
             let (known, name) = setting(line);
             if !known && let Some(name) = name {
                 return Err(format!(
@@ -81,6 +105,12 @@ pub fn environment(text: &str) -> Result<String, String> {
         }
     }
     Ok(out)
+}
+
+/// All lines end in blanks: a terminal that a text is copied from fills them, and they say nothing of any value.
+fn is_padded(text: &str) -> bool {
+    let lines = || transcript::lines(text).filter(|line| !line.trim().is_empty());
+    lines().count() > 1 && lines().all(|line| line.ends_with([' ', '\t']))
 }
 
 /// Variables that stand in one line, as before a command: `A=1 B=2`. A value with blanks stays whole.
@@ -509,11 +539,46 @@ mod tests {
             let said = refuse(&ask::IBSTAT, &format!("{line}\nmore\n")).unwrap();
             assert!(said.starts_with("is no output of ibstat"), "{said}");
             assert!(!said.contains("canary"), "{said}");
+            assert!(
+                said.ends_with("paste all that it prints, from its first line on")
+                    || said.ends_with("it reads like --input env=FILE"),
+                "{said}"
+            );
+        }
+        for (before, what) in [
+            ("[pod/canary/main] ", "in brackets"),
+            ("canary-1  | ", "a bar"),
+            ("     1\t", "a number"),
+            ("2026-01-02T03:04:05Z ", "a time"),
+        ] {
+            let text = format!("{before}CA 'mlx5_0'\n{before}  State: Active\n");
+            let said = refuse(&ask::IBSTAT, &text).unwrap();
+            assert!(
+                said.contains(what) && said.contains("paste what stands behind it"),
+                "{said}"
+            );
+            assert!(!said.contains("canary"), "{said}");
         }
         let comments = "# Memory domain: tcp\n#      Transport: tcp\n";
         assert!(refuse(&ask::ENVIRONMENT, comments).is_some());
         let none_set = "# catalogued variables of process 1\n";
         assert_eq!(refuse(&ask::ENVIRONMENT, none_set), None);
+    }
+
+    #[test]
+    fn blanks_that_fill_every_line_belong_to_no_value() {
+        let padded = "UCX_TLS=rc,cuda_copy   \r\nHOME=/root        \r\n\r\n";
+        assert_eq!(
+            environment(padded).unwrap(),
+            "UCX_TLS=rc,cuda_copy\nHOME=/root\n\n\n"
+        );
+        for of_the_value in [
+            "UCX_TLS=rc,cuda_copy \nHOME=/root\n",
+            "UCX_TLS=rc,cuda_copy ",
+        ] {
+            let read = environment(of_the_value).unwrap();
+            assert!(read.starts_with("UCX_TLS=rc,cuda_copy \n"), "{read:?}");
+        }
     }
 
     #[test]

@@ -226,6 +226,16 @@ impl<'a> List<'a> {
         } else {
             ""
         };
+        let with_blanks = |name: &&String| name.trim() == needed;
+        if let Some(name) = self.chosen.unknown.iter().find(with_blanks) {
+            return Some(Problem::fail(
+                "R1",
+                format!(
+                    "\"{name}\" is no transport, since blanks belong to a name, so {needed} is not enabled: UCX takes GPU memory for host memory and NIXL refuses to register it{but}"
+                ),
+                Cure::act(format!("take the blanks out of \"{name}\"")),
+            ));
+        }
         Some(Problem::fail(
             "R1",
             format!(
@@ -571,6 +581,16 @@ mod tests {
     fn at(value: &str, place: &str) -> Judgement {
         let cx = Context::for_explain(place).expect("a place");
         judge("UCX_TLS", Some(value), &cx)
+    }
+
+    #[test]
+    fn a_blank_in_a_name_is_what_is_taken_out() {
+        for value in ["rc,cuda_copy ", "rc, cuda_copy", "rc,cuda_copy ,cuda_ipc"] {
+            let said = at(value, "");
+            assert_eq!((said.status, said.rule), (Fail, "R1"), "{value}");
+            let fix = said.fix.unwrap_or_default();
+            assert!(fix.starts_with("take the blanks out of"), "{value}: {fix}");
+        }
     }
 
     #[test]
