@@ -317,6 +317,17 @@ fn is_null(node: Node<'_>) -> bool {
 }
 
 fn trtllm(kv: &mut KvTransfer, flags: &Flags, config: &Config<'_>) {
+    // It goes before everything else, so what is not known of it leaves all of it open.
+    let unread = match flags.get(&["override-engine-args"]) {
+        None => false,
+        Some(Flag::Text(text)) => serde_json::from_str::<serde::de::IgnoredAny>(text).is_err(),
+        Some(_) => true,
+    };
+    if unread {
+        kv.backend = None;
+        kv.unresolved = Some("--override-engine-args".to_owned());
+        return;
+    }
     let overridden = flags
         .text(&["override-engine-args"])
         .and_then(|text| serde_json::from_str::<Value>(text).ok())
@@ -354,6 +365,23 @@ mod tests {
             })
             .collect();
         Flags::parse(&words)
+    }
+
+    #[test]
+    fn what_overrides_and_was_not_read_leaves_the_backend_open() {
+        let kv = read(
+            Some(Engine::Trtllm),
+            &flags(&[
+                ("--override-engine-args", true),
+                ("_", true),
+                ("--trtllm.cache-transceiver-config.backend", true),
+                ("DEFAULT", true),
+            ]),
+            &Config::None,
+            &Env::default(),
+        );
+        assert_eq!(kv.backend, None);
+        assert_eq!(kv.unresolved.as_deref(), Some("--override-engine-args"));
     }
 
     #[test]
