@@ -228,6 +228,25 @@ pub struct Whole<'a> {
     pub budget: Option<&'a crate::report::KvBudget>,
 }
 
+impl<'a> Whole<'a> {
+    /// What the checks on the deployment look at.
+    fn scope(
+        &self,
+        workload: &'a Workload,
+        containers: Vec<&'a Container<'a>>,
+    ) -> DeploymentScope<'a> {
+        DeploymentScope {
+            workload,
+            written: self.written,
+            object: self.object,
+            strangers: self.strangers,
+            record: self.record,
+            budget: self.budget,
+            containers,
+        }
+    }
+}
+
 /// Runs every check on everything it applies to.
 pub fn run_on(subject: &Subject<'_>) -> Vec<Finding> {
     run_and_hear(subject, |_| {})
@@ -343,15 +362,7 @@ pub fn run_on_budget(inventory: &Inventory, whole: &Whole<'_>) -> Vec<Finding> {
     else {
         return Vec::new();
     };
-    let scope = DeploymentScope {
-        workload,
-        written: whole.written,
-        object: whole.object,
-        strangers: whole.strangers,
-        record: whole.record,
-        budget: whole.budget,
-        containers: Vec::new(),
-    };
+    let scope = whole.scope(workload, Vec::new());
     let target = Arc::new(workload_target(inventory, 0));
     let mut all = ALL.iter().copied().enumerate();
     let found = all.find_map(|(order, check)| match check.run {
@@ -389,15 +400,7 @@ fn judge_together(
     let containers: Vec<Container<'_>> = snapshots
         .map(|folded| Container::parse(&folded.open()).beside_others(folded))
         .collect();
-    let scope = DeploymentScope {
-        workload,
-        written: whole.written,
-        object: whole.object,
-        strangers: whole.strangers,
-        record: whole.record,
-        budget: whole.budget,
-        containers: containers.iter().collect(),
-    };
+    let scope = whole.scope(workload, containers.iter().collect());
     let target = Arc::new(workload_target(subject.inventory, 0));
     let mut findings = Vec::new();
     for (order, check) in ALL.iter().copied().enumerate() {

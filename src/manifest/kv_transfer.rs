@@ -288,13 +288,6 @@ fn is_off(kv: &mut KvTransfer, flags: &Flags, config: &Config<'_>) -> bool {
     let (None, None, Some(root)) = (&kv.backend, &kv.unresolved, config.root()) else {
         return false;
     };
-    let unread = match flags.get(&["override-engine-args"]) {
-        None => None,
-        Some(Flag::Text(text)) if serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok() => {
-            None
-        }
-        Some(_) => Some("--override-engine-args"),
-    };
     let dotted = "trtllm.cache-transceiver-config.backend";
     let dotted = flags
         .get(&[dotted])
@@ -305,7 +298,7 @@ fn is_off(kv: &mut KvTransfer, flags: &Flags, config: &Config<'_>) -> bool {
         backend.is_some_and(|node| !is_null(node)) || !node.is_map() && !is_null(node)
     });
     let written = written.then_some("cache_transceiver_config");
-    kv.unresolved = unread.or(dotted).or(written).map(str::to_owned);
+    kv.unresolved = dotted.or(written).map(str::to_owned);
     kv.unresolved.is_none()
 }
 
@@ -318,25 +311,20 @@ fn is_null(node: Node<'_>) -> bool {
 
 fn trtllm(kv: &mut KvTransfer, flags: &Flags, config: &Config<'_>) {
     // It goes before everything else, so what is not known of it leaves all of it open.
-    let unread = match flags.get(&["override-engine-args"]) {
-        None => false,
-        Some(Flag::Text(text)) => serde_json::from_str::<serde::de::IgnoredAny>(text).is_err(),
-        Some(_) => true,
+    let overriding = match flags.get(&["override-engine-args"]) {
+        None => Some(Value::Null),
+        Some(Flag::Text(text)) => serde_json::from_str(text).ok(),
+        Some(_) => None,
     };
-    if unread {
+    let Some(overriding) = overriding else {
         kv.backend = None;
         kv.unresolved = Some("--override-engine-args".to_owned());
         return;
-    }
-    let overridden = flags
-        .text(&["override-engine-args"])
-        .and_then(|text| serde_json::from_str::<Value>(text).ok())
-        .and_then(|json| {
-            let word = json
-                .pointer("/cache_transceiver_config/backend")?
-                .as_str()?;
-            Some(known(BACKENDS, word))
-        });
+    };
+    let overridden = overriding
+        .pointer("/cache_transceiver_config/backend")
+        .and_then(Value::as_str)
+        .map(|word| known(BACKENDS, word));
     let dotted = flags
         .text(&["trtllm.cache-transceiver-config.backend"])
         .map(|word| known(BACKENDS, word));
