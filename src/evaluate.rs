@@ -421,9 +421,25 @@ fn next(report: &Report, record: &Deployment) -> Option<String> {
                 Some(_) => None,
             }
         }
-        Trust::Unproven => report.not_whole()?.fix.clone(),
+        Trust::Unproven => match report.not_whole() {
+            Some(open) => open.fix.clone(),
+            None => Some(format!(
+                "{}, then `{command} --transfer` again",
+                judged(report)?
+            )),
+        },
         _ => None,
     }
+}
+
+/// What gets the first check judged that trust needs beside proven lanes.
+fn judged(report: &Report) -> Option<String> {
+    let held = report.held_back();
+    let fix = held.iter().find_map(|finding| finding.fix.clone());
+    fix.or_else(|| {
+        let first = held.first()?;
+        Some(format!("see to what {} ({}) lacks", first.name, first.id))
+    })
 }
 
 /// What the containers of a deployment cannot show. Where a transfer was made, it shows the effect, and its words name the cause.

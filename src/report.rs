@@ -36,7 +36,7 @@ use serde::{Deserialize, Serialize};
 pub use status::{KvPath, SkipReason, Status};
 use std::collections::BTreeSet;
 pub use trust::Trust;
-use verdict::{beside_nixl, not_whole, undone, unlisted, unreached, verdict};
+use verdict::{beside_nixl, held_back, not_whole, undone, unlisted, unreached, verdict};
 pub use workload::{EnvReport, SourceRef, WorkerReport, WorkloadReport};
 
 /// Version of the JSON form. Raised only when a field changes its meaning or goes away.
@@ -409,6 +409,14 @@ impl Report {
     /// What says that not every worker was looked at as itself; its fix is what does.
     pub fn not_whole(&self) -> Option<&Finding> {
         not_whole(&self.checks)
+    }
+
+    /// What keeps the run from being trusted although the lane of every pair was proven; nothing where that is not so.
+    pub fn held_back(&self) -> Vec<&Finding> {
+        match self.trust == Trust::Unproven && self.pairs.proven() {
+            true => held_back(&self.checks),
+            false => Vec::new(),
+        }
     }
 
     /// What the pipeline should do. `fail_on`: from which status on a finding fails the run. `require_trusted`: anything but

@@ -156,7 +156,7 @@ fn v1alpha1_levels_resources_and_files() {
             .unresolved
             .as_deref()
             .unwrap()
-            .contains("/nowhere.yaml: not in the input")
+            .contains("/nowhere.yaml, which is in no ConfigMap that was read")
     );
 }
 
@@ -206,7 +206,7 @@ fn v1beta1_scripts_anchors_and_affinity() {
     assert_eq!(variable(decode, "UCX_TLS"), "rc,cuda_copy container.env");
     assert_eq!(
         decode.kv_transfer.unresolved.as_deref(),
-        Some("--kv-transfer-config $(KV_FROM_SECRET)")
+        Some("--kv-transfer-config $(KV_FROM_SECRET), which is known only at start")
     );
 }
 
@@ -566,11 +566,11 @@ fn only_words_that_engines_know_are_kept() {
     let unresolved = |name: &str| worker(graph, name).kv_transfer.unresolved.clone();
     assert_eq!(
         unresolved("e").as_deref(),
-        Some("--config: not in the input")
+        Some("--config, which is in no ConfigMap that was read")
     );
     assert_eq!(
         unresolved("w").as_deref(),
-        Some("--kv-transfer-config $(NONE)")
+        Some("--kv-transfer-config $(NONE), which is known only at start")
     );
 }
 

@@ -12,9 +12,36 @@ pub enum Mover {
     Nixl,
     /// Something that is known by its name.
     Other(&'static Other),
-    /// Something that nothing names: why.
-    Open(String),
+    /// Something that nothing names.
+    Open(Open),
 }
+
+/// What is known of a mover that nothing names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Open {
+    /// What says it, as the end of `.. is moved by ..`.
+    pub by: &'static str,
+    /// What makes it known, as an action.
+    pub make_known: &'static str,
+}
+
+static UNKNOWN_BACKEND: Open = Open {
+    by: "a transfer backend that this tool does not know",
+    make_known: "name nixl as the transfer backend of both roles, or look at the lane by what the backend itself logs and counts",
+};
+static UNKNOWN_CONNECTOR: Open = Open {
+    by: "a connector that this tool does not know",
+    make_known: "choose NixlConnector in both roles, or look at the lane by what the connector itself logs and counts",
+};
+static UNSEEN_PARTS: Open = Open {
+    by: "a connector whose parts are not in the input",
+    make_known: "write what the connector holds into --kv-transfer-config itself",
+};
+static UNREAD_FILE: Open = Open {
+    by: "what cache_transceiver_config.backend says, and that was not read",
+    make_known: "state it where it is read: `--trtllm.cache_transceiver_config.backend DEFAULT`, or the engine configuration in a \
+                 ConfigMap that this tool may get",
+};
 
 /// A mover that is not NIXL.
 #[derive(Debug, PartialEq, Eq)]
@@ -136,7 +163,7 @@ fn of_backend(name: &str) -> Mover {
         .iter()
         .find(|(own, _)| own.eq_ignore_ascii_case(name));
     known.map_or_else(
-        || Mover::Open("a transfer backend that this tool does not know".to_owned()),
+        || Mover::Open(UNKNOWN_BACKEND.clone()),
         |(_, other)| made(*other),
     )
 }
@@ -149,7 +176,7 @@ pub fn of_connectors<'n>(names: impl Iterator<Item = &'n str>) -> Mover {
         .map(|name| {
             let known = CONNECTORS.iter().find(|(own, _)| name.starts_with(own));
             known.map_or_else(
-                || Mover::Open("a connector that this tool does not know".to_owned()),
+                || Mover::Open(UNKNOWN_CONNECTOR.clone()),
                 |(_, other)| made(*other),
             )
         })
@@ -161,7 +188,7 @@ pub fn of_connectors<'n>(names: impl Iterator<Item = &'n str>) -> Mover {
     });
     first
         .cloned()
-        .unwrap_or_else(|| Mover::Open("a connector whose parts are not in the input".to_owned()))
+        .unwrap_or_else(|| Mover::Open(UNSEEN_PARTS.clone()))
 }
 
 /// As the worker is written; none where nothing that was read decides it. SGLang takes Mooncake where nothing is chosen.
@@ -185,9 +212,7 @@ fn as_written(worker: &Worker, workload: &Workload) -> Option<Mover> {
             let unset = scope.literal("DYN_SGLANG_DISAGGREGATION_TRANSFER_BACKEND");
             unset.ok().map(|_| Mover::Other(&MOONCAKE))
         }
-        (Some(Engine::Trtllm), None) => Some(Mover::Open(
-            "what cache_transceiver_config.backend says, which is not in the input".to_owned(),
-        )),
+        (Some(Engine::Trtllm), None) => Some(Mover::Open(UNREAD_FILE.clone())),
         (_, None) if kv.connector.is_some() => Some(of_connectors(kv.connectors())),
         (_, None) => None,
     }
@@ -202,8 +227,9 @@ impl Mover {
                 "{} moves the KV of this deployment, and transfers exercise NIXL alone",
                 other.name
             )),
-            Self::Open(what) => Some(format!(
-                "the KV of this deployment is moved by {what}, and transfers exercise NIXL alone"
+            Self::Open(open) => Some(format!(
+                "whether NIXL moves the KV of this deployment is not known: it is moved by {}",
+                open.by
             )),
         }
     }
@@ -236,7 +262,7 @@ mod tests {
         let of = |names: &[&str]| match of_connectors(names.iter().copied()) {
             Mover::Nixl => "NIXL".to_owned(),
             Mover::Other(other) => other.name.to_owned(),
-            Mover::Open(why) => why,
+            Mover::Open(open) => open.by.to_owned(),
         };
         for (names, mover) in [
             (&["NixlConnector"][..], "NIXL"),

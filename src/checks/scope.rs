@@ -403,13 +403,13 @@ pub fn known(worker: &Worker, part: &str) -> Result<(), Skip> {
 }
 
 /// A flag whose value is not written as the number that it must be.
-pub fn no_number(worker: &Worker, flag: &str, text: &str) -> Skip {
-    let name = &worker.name;
+pub fn no_number(worker: &Worker, flag: &'static str, text: &str) -> Skip {
+    let (name, flag) = (&worker.name, worker.calls(flag));
     let detail = match text {
         UNRECOGNISED => format!(
-            "--{flag} of {name} is taken from elsewhere, and it is no number that could be shown"
+            "{flag} of {name} is taken from elsewhere, and it is no number that could be shown"
         ),
-        text => format!("--{flag} {text} of {name} is no number"),
+        text => format!("{flag} {text} of {name} is no number"),
     };
     Skip::new(SkipReason::Unresolved, detail)
 }
@@ -598,10 +598,7 @@ fn backend(worker: &Worker) -> Observed<Backend> {
     if let Some(what) = &kv.unresolved {
         return Observed::Missing(Skip::new(
             SkipReason::Unresolved,
-            format!(
-                "the KV backend of {} is decided by {what}, which this input does not hold",
-                worker.name
-            ),
+            format!("the KV backend of {} is decided by {what}", worker.name),
         ));
     }
     let by_variable = |variable: &str| match worker.env.get(variable) {

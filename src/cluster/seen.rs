@@ -136,8 +136,21 @@ fn object<const N: usize>(entries: [(&str, Value); N]) -> Value {
 /// names of a ConfigMap remain.
 fn variable(entry: &Value) -> Option<Value> {
     let name = entry["name"].as_str()?;
-    let known = catalogue::find(name)?;
     let text = Value::from(name);
+    if name == OVERRIDES[1] || name == CONFIG_FILE {
+        let kept = entry["value"].as_str().map(|value| match name {
+            CONFIG_FILE => path(value),
+            _ => overrides(value),
+        });
+        return Some(match kept {
+            Some(kept) => object([("name", text), ("value", kept.into())]),
+            None => object([
+                ("name", text),
+                ("valueFrom", object([("withheld", true.into())])),
+            ]),
+        });
+    }
+    let known = catalogue::find(name)?;
     if let Some(value) = entry["value"].as_str() {
         return Some(if catalogue::withheld(known, value) {
             object([
@@ -237,7 +250,20 @@ const FLAGS: &[&str] = &[
     "extra-engine-args",
     "trtllm-config",
     "extra-llm-api-options",
+    "override-engine-args",
+    "trtllm.cache-transceiver-config.backend",
+    "trtllm.kv-cache-config.tokens-per-block",
+    "trtllm.kv-cache-config.dtype",
+    "trtllm.tensor-parallel-size",
+    "trtllm.pipeline-parallel-size",
 ];
+
+/// The flag whose value lays JSON over the configuration of TensorRT-LLM, and its twin in the environment: of what may hold
+/// anything, [`SETTINGS`] remain.
+const OVERRIDES: [&str; 2] = ["override-engine-args", "DYN_TRTLLM_OVERRIDE_ENGINE_ARGS"];
+
+/// The variable that names TensorRT-LLM's configuration file.
+const CONFIG_FILE: &str = "DYN_TRTLLM_EXTRA_ENGINE_ARGS";
 
 /// Words that say what is started and how a script goes on.
 const PLAIN: &[&str] = &[
@@ -279,6 +305,67 @@ const PLAIN: &[&str] = &[
     "false",
 ];
 
+/// The path of a file; anything else is hidden.
+fn path(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '-' | '_');
+    let is_path = text.starts_with(['/', '.']) && text.chars().all(plain);
+    if is_path {
+        text.to_owned()
+    } else {
+        HIDDEN.to_owned()
+    }
+}
+
+/// JSON that is laid over the configuration of TensorRT-LLM, reduced to [`SETTINGS`] with plain values. Of an object the key
+/// remains in any case: that it is there may drop what the file says in it. What is no JSON is hidden.
+fn overrides(text: &str) -> String {
+    let Ok(Value::Object(all)) = serde_json::from_str::<Value>(text) else {
+        return HIDDEN.to_owned();
+    };
+    fn plain(value: &Value) -> Value {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+        match value {
+            Value::Object(map) => map
+                .iter()
+                .filter(|(key, _)| LAID_OVER.contains(&key.as_str()))
+                .map(|(key, value)| (key.clone(), plain(value)))
+                .collect(),
+            Value::String(word) if word.len() <= 20 && word.chars().all(is_plain) => value.clone(),
+            Value::Null | Value::Number(_) => value.clone(),
+            _ => HIDDEN.into(),
+        }
+    }
+    let kept: Map<String, Value> = all
+        .iter()
+        .filter(|(key, _)| SETTINGS.contains(&key.as_str()))
+        .map(|(key, value)| (key.clone(), plain(value)))
+        .collect();
+    Value::Object(kept).to_string()
+}
+
+/// Keys inside of [`SETTINGS`] that are read.
+const LAID_OVER: &[&str] = &["backend", "tokens_per_block", "dtype"];
+
+/// The same where a shell reads it, quotes around it.
+fn quoted_overrides(text: &str) -> String {
+    let inner = |quote: char| text.strip_prefix(quote)?.strip_suffix(quote);
+    let bare = match (inner('\''), inner('"')) {
+        (Some(inner), _) => inner.to_owned(),
+        // Between double quotes a backslash stands before what the shell would read itself.
+        (None, Some(inner)) if !inner.contains(['$', '`']) => {
+            inner.replace("\\\"", "\"").replace("\\\\", "\\")
+        }
+        (None, Some(_)) => return HIDDEN.to_owned(),
+        (None, None) => text.to_owned(),
+    };
+    let kept = overrides(&bare);
+    match bare == text {
+        true => kept,
+        // It holds no quote of that kind: words and numbers alone.
+        false => format!("'{kept}'"),
+    }
+}
+
 /// A command: each word on a list, or hidden.
 fn words(value: &Value) -> Value {
     let mut out = Vec::new();
@@ -286,7 +373,11 @@ fn words(value: &Value) -> Value {
     for item in value.as_array().into_iter().flatten() {
         let Some(text) = item.as_str() else { continue };
         // One word of an argument list, or a whole script.
-        let is_script = text.contains(char::is_whitespace) && flag_of(&before).is_none();
+        let of_flag = text
+            .split_once('=')
+            .is_some_and(|(head, _)| flag_of(head).is_some());
+        let is_script =
+            text.contains(char::is_whitespace) && flag_of(&before).is_none() && !of_flag;
         let kept = if is_script {
             script(text).unwrap_or_else(|| HIDDEN.to_owned())
         } else {
@@ -316,6 +407,7 @@ fn word(text: &str, before: &str) -> String {
     if let Some((head, value)) = text.split_once('=') {
         if head.starts_with("--") {
             return match flag_of(head) {
+                Some(flag) if flag == OVERRIDES[0] => format!("{head}={}", quoted_overrides(value)),
                 Some(_) if !catalogue::withheld_of("", value) => text.to_owned(),
                 _ => format!("{head}={HIDDEN}"),
             };
@@ -330,6 +422,9 @@ fn word(text: &str, before: &str) -> String {
             };
         }
         return HIDDEN.to_owned();
+    }
+    if flag_of(before) == Some(OVERRIDES[0]) && !text.starts_with("--") {
+        return quoted_overrides(text);
     }
     let is_name = |t: &str| {
         t.chars()
@@ -423,6 +518,8 @@ const SETTINGS: &[&str] = &[
     "tensor-parallel-size",
     "pipeline_parallel_size",
     "pipeline-parallel-size",
+    "kv-cache-dtype",
+    "kv_cache_dtype",
     "block-size",
     "page-size",
 ];
@@ -583,6 +680,10 @@ mod tests {
     fn words_of_commands_are_on_a_list_or_hidden() {
         let cases = [
             (
+                json!(["--kv-transfer-config={\"kv_connector\": \"NixlConnector\"}"]),
+                json!(["--kv-transfer-config={\"kv_connector\": \"NixlConnector\"}"]),
+            ),
+            (
                 json!([
                     "python3",
                     "-m",
@@ -639,6 +740,54 @@ mod tests {
         ];
         for (given, wanted) in cases {
             assert_eq!(words(&given), wanted);
+        }
+    }
+
+    #[test]
+    fn of_what_is_laid_over_a_configuration_only_settings_are_seen() {
+        let json = "{\"api_key\": \"s3cret\", \"kv_cache_config\": {\"tokens_per_block\": 64, \"x\": \"s3cret\"}, \
+                    \"cache_transceiver_config\": {\"backend\": \"MPI\"}, \"tensor_parallel_size\": null}";
+        let kept = "{\"kv_cache_config\":{\"tokens_per_block\":64},\"cache_transceiver_config\":{\"backend\":\"MPI\"},\
+                    \"tensor_parallel_size\":null}";
+        let same = |text: &str| {
+            let of = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+            assert_eq!(of(text.trim_matches('\'')), of(kept), "{text}");
+        };
+        let said = words(&json!(["--override-engine-args", json]));
+        same(said[1].as_str().unwrap());
+        let said = words(&json!([format!("--override-engine-args={json}")]));
+        same(&said[0].as_str().unwrap()["--override-engine-args=".len()..]);
+        for script in [
+            format!("exec x --override-engine-args '{json}'"),
+            format!(
+                "exec x --override-engine-args \"{}\"",
+                json.replace('"', "\\\"")
+            ),
+            format!("exec x --override-engine-args='{json}'"),
+        ] {
+            let said = words(&json!(["-c", script]));
+            let said = said[1].as_str().unwrap();
+            same(said.split_at(said.find('\'').unwrap()).1);
+        }
+        let of = |name: &str, value: &str| {
+            let kept = variable(&json!({"name": name, "value": value})).unwrap();
+            kept["value"].as_str().unwrap().to_owned()
+        };
+        same(&of(OVERRIDES[1], json));
+        assert_eq!(of(CONFIG_FILE, "/etc/e.yaml"), "/etc/e.yaml");
+        assert_eq!(of(CONFIG_FILE, "https://u:s3cret@h/e.yaml"), HIDDEN);
+        for open in [
+            "s3cret",
+            "[\"s3cret\"]",
+            "\"$(cat /s3cret)\"",
+            "{\"kv_cache_config\": \"s3cret of mine\"}",
+        ] {
+            for said in [
+                words(&json!(["--override-engine-args", open])),
+                words(&json!(["-c", format!("x --override-engine-args {open}")])),
+            ] {
+                assert!(!said.to_string().contains("s3cret"), "{open}: {said}");
+            }
         }
     }
 

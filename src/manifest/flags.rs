@@ -96,6 +96,13 @@ impl Flags {
         self.values.contains_key(name)
     }
 
+    /// A flag whose name begins so stands there.
+    pub fn has_under(&self, beginning: &str) -> bool {
+        let mut from = self.values.range(beginning.to_owned()..);
+        from.next()
+            .is_some_and(|(name, _)| name.starts_with(beginning))
+    }
+
     /// Keeps what both say alike: a script that may start one of two commands says no more than that.
     pub fn intersect(&mut self, other: &Self) {
         self.values

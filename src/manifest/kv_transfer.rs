@@ -2,6 +2,7 @@
 
 use super::env::Env;
 use super::flags::{Flag, Flags};
+use super::overrides::{Laid, Overrides};
 use super::workload::{Engine, KvTransfer, UNRECOGNISED};
 use super::yaml::{Node, Tree};
 use serde_json::Value;
@@ -69,7 +70,7 @@ pub(super) enum Config<'a> {
     None,
     /// In a ConfigMap of the input.
     Read(Tree<'a>),
-    /// Named, and not in the input: the flag and its value.
+    /// Named, and not read: by what, and why, as a clause (`--config /x.yaml, which is in no ConfigMap that was read`).
     Missing(String),
 }
 
@@ -102,6 +103,7 @@ pub(super) fn read(
     engine: Option<Engine>,
     flags: &Flags,
     config: &Config<'_>,
+    overrides: &Overrides<'_>,
     env: &Env,
 ) -> KvTransfer {
     let mut kv = KvTransfer {
@@ -115,10 +117,10 @@ pub(super) fn read(
         sglang(&mut kv, flags, config, env);
     }
     if matches!(engine, None | Some(Engine::Trtllm)) {
-        trtllm(&mut kv, flags, config);
+        trtllm(&mut kv, config, overrides);
     }
     if engine == Some(Engine::Trtllm) {
-        kv.off = is_off(&mut kv, flags, config);
+        kv.off = is_off(&mut kv, config, overrides);
     }
     let undecided = kv.connector.is_none() && kv.backend.is_none() && kv.unresolved.is_none();
     if let (true, Config::Missing(what)) = (undecided, config) {
@@ -143,18 +145,18 @@ fn vllm(kv: &mut KvTransfer, flags: &Flags, config: &Config<'_>) {
             Ok(json) => connector(kv, &json),
             Err(e) => {
                 let at = format!("line {} column {}", e.line(), e.column());
-                kv.unresolved = Some(format!("--kv-transfer-config is no JSON at {at}"));
+                kv.unresolved = Some(format!("--kv-transfer-config, which is no JSON at {at}"));
             }
         },
         Some(Flag::Unresolved(reference)) => {
-            let what = if reference.is_empty() {
-                "is computed at start"
-            } else {
-                reference
-            };
-            kv.unresolved = Some(format!("--kv-transfer-config {what}"));
+            let gap = if reference.is_empty() { "" } else { " " };
+            kv.unresolved = Some(format!(
+                "--kv-transfer-config{gap}{reference}, which is known only at start"
+            ));
         }
-        Some(Flag::Present) => kv.unresolved = Some("--kv-transfer-config has no value".into()),
+        Some(Flag::Present) => {
+            kv.unresolved = Some("--kv-transfer-config, which has no value".into())
+        }
         None => match config.root().and_then(|r| {
             r.get("kv-transfer-config")
                 .or_else(|| r.get("kv_transfer_config"))
@@ -267,7 +269,7 @@ fn sglang(kv: &mut KvTransfer, flags: &Flags, config: &Config<'_>, env: &Env) {
     const NAME: &str = "disaggregation-transfer-backend";
     match flags.get(&[NAME]) {
         Some(Flag::Text(text) | Flag::Foreign(text)) => kv.backend = Some(known(BACKENDS, text)),
-        Some(_) => kv.unresolved = Some(format!("--{NAME}")),
+        Some(_) => kv.unresolved = Some(format!("--{NAME}, whose value is known only at start")),
         None => {
             let word = config
                 .word(&[NAME])
@@ -284,21 +286,23 @@ fn sglang(kv: &mut KvTransfer, flags: &Flags, config: &Config<'_>, env: &Env) {
 const TRANSCEIVER: [&str; 2] = ["cache_transceiver_config", "backend"];
 
 /// Nothing that decides it chooses a backend, and all of that was read. Otherwise says what was not.
-fn is_off(kv: &mut KvTransfer, flags: &Flags, config: &Config<'_>) -> bool {
-    let (None, None, Some(root)) = (&kv.backend, &kv.unresolved, config.root()) else {
+fn is_off(kv: &mut KvTransfer, config: &Config<'_>, overrides: &Overrides<'_>) -> bool {
+    if kv.backend.is_some() || kv.unresolved.is_some() {
+        return false;
+    }
+    if overrides.at(&TRANSCEIVER) == Laid::Null {
+        return true;
+    }
+    let Some(root) = config.root() else {
         return false;
     };
-    let dotted = "trtllm.cache-transceiver-config.backend";
-    let dotted = flags
-        .get(&[dotted])
-        .map(|_| "--trtllm.cache-transceiver-config.backend");
     // A placeholder may stand for the whole.
     let written = root.get(TRANSCEIVER[0]).is_some_and(|node| {
         let backend = node.at(&TRANSCEIVER[1..]);
         backend.is_some_and(|node| !is_null(node)) || !node.is_map() && !is_null(node)
     });
-    let written = written.then_some("cache_transceiver_config");
-    kv.unresolved = dotted.or(written).map(str::to_owned);
+    kv.unresolved =
+        written.then(|| "cache_transceiver_config, where a placeholder stands".to_owned());
     kv.unresolved.is_none()
 }
 
@@ -309,39 +313,34 @@ fn is_null(node: Node<'_>) -> bool {
         && !node.is_map()
 }
 
-fn trtllm(kv: &mut KvTransfer, flags: &Flags, config: &Config<'_>) {
-    // It goes before everything else, so what is not known of it leaves all of it open.
-    let overriding = match flags.get(&["override-engine-args"]) {
-        None => Some(Value::Null),
-        Some(Flag::Text(text)) => serde_json::from_str(text).ok(),
-        Some(_) => None,
+fn trtllm(kv: &mut KvTransfer, config: &Config<'_>, overrides: &Overrides<'_>) {
+    kv.backend = match overrides.at(&TRANSCEIVER) {
+        Laid::Word(word) => Some(known(BACKENDS, &word)),
+        Laid::Null => None,
+        Laid::Unread(what) => {
+            kv.unresolved = Some(format!("{what}, which could not be read"));
+            None
+        }
+        Laid::Nothing => {
+            let written = || {
+                let node = config.root()?.at(&TRANSCEIVER)?;
+                Some(known(BACKENDS, node.word().filter(|_| !is_null(node))?))
+            };
+            written().or_else(|| kv.backend.take())
+        }
     };
-    let Some(overriding) = overriding else {
-        kv.backend = None;
-        kv.unresolved = Some("--override-engine-args".to_owned());
-        return;
-    };
-    let overridden = overriding
-        .pointer("/cache_transceiver_config/backend")
-        .and_then(Value::as_str)
-        .map(|word| known(BACKENDS, word));
-    let dotted = flags
-        .text(&["trtllm.cache-transceiver-config.backend"])
-        .map(|word| known(BACKENDS, word));
-    let written = || {
-        let node = config.root()?.at(&TRANSCEIVER)?;
-        Some(known(BACKENDS, node.word().filter(|_| !is_null(node))?))
-    };
-    kv.backend = overridden
-        .or(dotted)
-        .or_else(written)
-        .or_else(|| kv.backend.take());
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::manifest::flags::Argument;
+
+    fn of(engine: Engine, flags: &Flags, config: &Config<'_>) -> KvTransfer {
+        let (engine, env) = (Some(engine), Env::default());
+        let overrides = Overrides::read(engine, flags, &env);
+        read(engine, flags, config, &overrides, &env)
+    }
 
     fn flags(words: &[(&str, bool)]) -> Flags {
         let words: Vec<Argument> = words
@@ -357,8 +356,8 @@ mod tests {
 
     #[test]
     fn what_overrides_and_was_not_read_leaves_the_backend_open() {
-        let kv = read(
-            Some(Engine::Trtllm),
+        let kv = of(
+            Engine::Trtllm,
             &flags(&[
                 ("--override-engine-args", true),
                 ("_", true),
@@ -366,21 +365,22 @@ mod tests {
                 ("DEFAULT", true),
             ]),
             &Config::None,
-            &Env::default(),
         );
         assert_eq!(kv.backend, None);
-        assert_eq!(kv.unresolved.as_deref(), Some("--override-engine-args"));
+        assert_eq!(
+            kv.unresolved.as_deref(),
+            Some("--override-engine-args, which could not be read")
+        );
     }
 
     #[test]
     fn vllm_connectors() {
         let json = r#"{"kv_connector":"MultiConnector","kv_role":"kv_both","kv_connector_extra_config":
             {"connectors":[{"kv_connector":"NixlConnector","kv_connector_extra_config":{"backends":["LIBFABRIC"]}}]}}"#;
-        let kv = read(
-            Some(Engine::Vllm),
+        let kv = of(
+            Engine::Vllm,
             &flags(&[("--kv-transfer-config", true), (json, true)]),
             &Config::None,
-            &Env::default(),
         );
         assert_eq!(
             (kv.connector.as_deref(), kv.backends.as_slice()),
@@ -388,18 +388,19 @@ mod tests {
         );
         let names: Vec<&str> = kv.connectors().collect();
         assert_eq!(names, ["MultiConnector", "NixlConnector"]);
-        let kv = read(
-            Some(Engine::Vllm),
+        let kv = of(
+            Engine::Vllm,
             &flags(&[("--kv-transfer-config=$(X)", false)]),
             &Config::None,
-            &Env::default(),
         );
-        assert_eq!(kv.unresolved.as_deref(), Some("--kv-transfer-config $(X)"));
-        let kv = read(
-            Some(Engine::Vllm),
+        assert_eq!(
+            kv.unresolved.as_deref(),
+            Some("--kv-transfer-config $(X), which is known only at start")
+        );
+        let kv = of(
+            Engine::Vllm,
             &flags(&[("--kv-transfer-config={", true)]),
             &Config::None,
-            &Env::default(),
         );
         assert!(kv.unresolved.is_some());
     }
@@ -413,7 +414,7 @@ mod tests {
         )
         .unwrap();
         let config = Config::Read(tree);
-        let kv = |engine| read(Some(engine), &Flags::default(), &config, &Env::default());
+        let kv = |engine| of(engine, &Flags::default(), &config);
         assert_eq!(kv(Engine::Trtllm).backend.as_deref(), Some("UCX"));
         assert_eq!(kv(Engine::Sglang).backend.as_deref(), Some("nixl"));
         assert_eq!(kv(Engine::Vllm).backend, None);
@@ -445,23 +446,19 @@ mod tests {
                 "" => Flags::default(),
                 json => flags(&[("--override-engine-args", true), (json, true)]),
             };
-            let kv = read(Some(Engine::Trtllm), &flags, &config, &Env::default());
+            let kv = of(Engine::Trtllm, &flags, &config);
             assert_eq!(
                 (kv.off, kv.unresolved.is_some()),
                 (off, open),
                 "{text} {flag}"
             );
         }
-        let missing = Config::Missing("--config /x.yaml is not in the input".into());
+        let missing =
+            Config::Missing("--config /x.yaml, which is in no ConfigMap that was read".into());
         assert!(
-            read(
-                Some(Engine::Sglang),
-                &Flags::default(),
-                &missing,
-                &Env::default()
-            )
-            .unresolved
-            .is_some()
+            of(Engine::Sglang, &Flags::default(), &missing)
+                .unresolved
+                .is_some()
         );
     }
 }

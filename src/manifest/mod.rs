@@ -10,6 +10,7 @@ mod flags;
 mod kv_transfer;
 mod launch;
 mod lexer;
+mod overrides;
 mod place;
 mod pod;
 mod podset;

@@ -6,6 +6,7 @@ use super::env::{self, Env};
 use super::flags::{self, Flag, Flags};
 use super::kv_transfer::{self, Config};
 use super::launch::Module;
+use super::overrides::{Laid, Overrides};
 use super::place::Range;
 use super::pod::{self, NAME_CAP, Pod};
 use super::roles;
@@ -73,8 +74,9 @@ pub(super) fn build(pod: &Pod<'_>, framework: Option<&str>, scope: Scope<'_, '_>
         Some(Module::Mocker | Module::Other) => None,
         None => framework.and_then(by_framework),
     };
-    let config = config(pod, &start.flags, scope);
-    let kv_transfer = kv_transfer::read(engine, &start.flags, &config, &env);
+    let overrides = Overrides::read(engine, &start.flags, &env);
+    let config = config(engine, pod, &start.flags, &env, scope);
+    let kv_transfer = kv_transfer::read(engine, &start.flags, &config, &overrides, &env);
     let own_role = roles::own(&start.flags, &env, &config, &kv_transfer);
     let role = roles::by_type(pod).or(own_role);
     let (role, role_source) = role.unwrap_or((Role::Agg, "default"));
@@ -147,7 +149,7 @@ pub(super) fn build(pod: &Pod<'_>, framework: Option<&str>, scope: Scope<'_, '_>
         net_annotations: pod.net_annotations(),
         unknown_parts,
         kv_transfer,
-        flags: reported(&start.flags, &config),
+        flags: reported(engine, &start.flags, &config, &overrides),
         flag_spots: flag_spots(pod, scope.file),
         kv_events_port: kv_events_port(engine, &start.flags),
         vllm_server: start.vllm_server,
@@ -179,40 +181,61 @@ fn is_remote_connector(name: &str) -> bool {
         .any(|part| name.contains(part))
 }
 
+/// The twin of TensorRT-LLM's `--extra-engine-args` in the environment, which a flag goes before.
+/// dynamo `components/src/dynamo/trtllm/backend_args.py`.
+const CONFIG_OF_TRTLLM: &str = "DYN_TRTLLM_EXTRA_ENGINE_ARGS";
+
 /// The engine's configuration file, through the volumes of the container.
-fn config<'b>(pod: &Pod<'_>, flags: &Flags, scope: Scope<'b, '_>) -> Config<'b> {
+fn config<'b>(
+    engine: Option<Engine>,
+    pod: &Pod<'_>,
+    flags: &Flags,
+    env: &Env,
+    scope: Scope<'b, '_>,
+) -> Config<'b> {
     const NAMES: [&str; 4] = [
         "config",
         "extra-engine-args",
         "trtllm-config",
         "extra-llm-api-options",
     ];
-    let Some((name, flag)) = NAMES
-        .iter()
-        .find_map(|name| Some((name, flags.get(&[name])?)))
-    else {
-        return Config::None;
-    };
-    let missing = |what: &str| Config::Missing(format!("--{name}{what}"));
-    let read = |path: &str| {
+    let missing = |what: &str| Config::Missing(what.to_owned());
+    let read = |name: &str, path: &str, may_be_shown: bool| {
+        if path.is_empty() {
+            return Config::None;
+        }
+        let shown = match may_be_shown && is_bare_path(path) {
+            true => format!("{name} {path}"),
+            false => name.to_owned(),
+        };
         let text = pod.mounted_file(path, scope.home, scope.companions);
-        text.map(|text| Tree::parse(text, 0, 1))
+        match text.map(|text| Tree::parse(text, 0, 1)) {
+            Some(Ok(tree)) => Config::Read(tree),
+            Some(Err(e)) => missing(&format!("{shown}, which is not valid YAML ({e})")),
+            None => missing(&format!("{shown}, which is in no ConfigMap that was read")),
+        }
     };
+    let flag = NAMES
+        .iter()
+        .find_map(|name| Some((format!("--{name}"), flags.get(&[name])?)));
     match flag {
-        Flag::Text(path) | Flag::Foreign(path) => {
-            let shown = match flag {
-                Flag::Text(path) if is_bare_path(path) => format!(" {path}"),
-                _ => String::new(),
-            };
-            match read(path) {
-                Some(Ok(tree)) => Config::Read(tree),
-                Some(Err(e)) => missing(&format!("{shown}: not valid YAML: {e}")),
-                None => missing(&format!("{shown}: not in the input")),
+        Some((name, Flag::Text(path))) => read(&name, path, true),
+        Some((name, Flag::Foreign(path))) => read(&name, path, false),
+        Some((name, Flag::Unresolved(reference))) => {
+            let gap = if reference.is_empty() { "" } else { " " };
+            missing(&format!(
+                "{name}{gap}{reference}, which is known only at start"
+            ))
+        }
+        Some((_, Flag::Present)) => Config::None,
+        None if engine == Some(Engine::Trtllm) => {
+            match env.get(CONFIG_OF_TRTLLM).map(env::Setting::text) {
+                Some(Some(path)) => read(CONFIG_OF_TRTLLM, path, false),
+                Some(None) => missing(&format!("{CONFIG_OF_TRTLLM}, which is known only at start")),
+                None => Config::None,
             }
         }
-        Flag::Unresolved(reference) if reference.is_empty() => missing(": known only at start"),
-        Flag::Unresolved(reference) => missing(&format!(" {reference}: known only at start")),
-        Flag::Present => Config::None,
+        None => Config::None,
     }
 }
 
@@ -286,7 +309,6 @@ fn name_only(range: Range, name: &str, text: &str) -> Range {
     }
 }
 
-/// Flags that checks compare, from the command line or the configuration file.
 /// The port of `--kv-events-config`.
 /// <https://github.com/vllm-project/vllm/blob/v0.11.0/vllm/config/kv_events.py>
 fn kv_events_port(engine: Option<Engine>, flags: &Flags) -> Option<u16> {
@@ -357,32 +379,74 @@ fn flag_in(source: &str, name: &str) -> Option<(usize, usize)> {
     })
 }
 
-fn reported(flags: &Flags, config: &Config<'_>) -> BTreeMap<&'static str, String> {
+/// Flags that checks compare, from the command line, the configuration file and what is laid over it.
+fn reported(
+    engine: Option<Engine>,
+    flags: &Flags,
+    config: &Config<'_>,
+    overrides: &Overrides<'_>,
+) -> BTreeMap<&'static str, String> {
     // Numbers, names of devices and addresses; anything longer or stranger is none of these.
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':' | ',');
     let mut out = BTreeMap::new();
     for (name, aliases) in flags::REPORTED {
-        let written = match flags.get(aliases) {
+        let by_flag = || match flags.get(aliases) {
             // A short number, where a number is wanted, is no secret.
             Some(Flag::Foreign(text)) if NUMBERS.contains(&name) && is_small(text) => {
-                Some(text.as_str())
+                Some(text.clone())
             }
-            Some(Flag::Foreign(_)) => Some(UNRECOGNISED),
-            // TensorRT-LLM's own configuration wins over the flag, which Dynamo routes by.
-            _ => Some(name)
-                .filter(|name| *name == "block-size")
-                .and_then(|_| config.word_at(&["kv_cache_config", "tokens_per_block"]))
-                .or_else(|| flags.shown(aliases))
-                .or_else(|| config.word(aliases)),
+            Some(Flag::Foreign(_)) => Some(UNRECOGNISED.to_owned()),
+            _ => flags.shown(aliases).map(str::to_owned),
         };
+        let written =
+            match of_trtllm(name).filter(|_| matches!(engine, None | Some(Engine::Trtllm))) {
+                Some(path) => in_trtllm(path, config, overrides).or_else(|| match engine {
+                    // By `--kv-block-size` Dynamo routes; the engine does not take it.
+                    Some(_) if name == "block-size" => None,
+                    _ => by_flag(),
+                }),
+                None => by_flag(),
+            };
+        let written = written.or_else(|| config.word(aliases).map(str::to_owned));
         if let Some(text) = written {
             // Names of models have an owner, and may be paths.
             let plain = |c: char| plain(c) || name == "model" && c == '/';
             let fits = text.len() <= 200 && text.chars().all(plain);
-            out.insert(name, if fits { text } else { UNRECOGNISED }.to_owned());
+            out.insert(name, if fits { text } else { UNRECOGNISED.to_owned() });
         }
     }
     out
+}
+
+/// Where TensorRT-LLM keeps what a flag says.
+/// <https://github.com/NVIDIA/TensorRT-LLM/blob/v1.1.0/tensorrt_llm/llmapi/llm_args.py>
+fn of_trtllm(flag: &str) -> Option<&'static [&'static str]> {
+    Some(match flag {
+        "tensor-parallel-size" => &["tensor_parallel_size"],
+        "pipeline-parallel-size" => &["pipeline_parallel_size"],
+        "block-size" => &["kv_cache_config", "tokens_per_block"],
+        "kv-cache-dtype" => &["kv_cache_config", "dtype"],
+        _ => return None,
+    })
+}
+
+/// What TensorRT-LLM takes where its file, or what is laid over it, says it; both go before a flag.
+fn in_trtllm(
+    path: &'static [&'static str],
+    config: &Config<'_>,
+    overrides: &Overrides<'_>,
+) -> Option<String> {
+    let written = || config.word_at(path).map(str::to_owned);
+    match overrides.at(path) {
+        Laid::Word(word) => Some(word),
+        Laid::Null => None,
+        Laid::Unread(_) => Some(UNRECOGNISED.to_owned()),
+        Laid::Nothing => match path {
+            // It depends on the release whether what the file says of the map still holds.
+            [map, _] if overrides.may_drop(map) => written().map(|_| UNRECOGNISED.to_owned()),
+            _ => written(),
+        },
+    }
 }
 
 /// Where resources would be written: the `resources` key, else the container, else the entry. Points at the key alone:

@@ -157,7 +157,8 @@ pub struct KvTransfer {
     pub off: bool,
     /// The engine's configuration file is named and was not read: what no flag says may stand there.
     pub unread: bool,
-    /// A flag or file that decides the backend could not be read: unresolved `$(VAR)`, ConfigMap not in the input.
+    /// A flag or file that decides the backend could not be read (unresolved `$(VAR)`, ConfigMap not in the input): what, and why,
+    /// as a clause.
     pub unresolved: Option<String>,
 }
 
@@ -295,6 +296,16 @@ impl Worker {
     /// Where a flag is written; the worker's entry where that is not known.
     pub fn flag_spot(&self, name: &str) -> &Spot {
         self.flag_spots.get(name).unwrap_or(&self.spot)
+    }
+
+    /// What a reported flag is called where the worker's engine takes it: its flag, or the setting of TensorRT-LLM.
+    pub fn calls(&self, flag: &'static str) -> String {
+        match (self.engine, flag) {
+            (Some(Engine::Trtllm), "block-size") => "kv_cache_config.tokens_per_block".to_owned(),
+            (Some(Engine::Trtllm), "kv-cache-dtype") => "kv_cache_config.dtype".to_owned(),
+            (Some(Engine::Sglang), "block-size") => "--page-size".to_owned(),
+            _ => format!("--{flag}"),
+        }
     }
 
     /// A placeholder stands where this part would be.

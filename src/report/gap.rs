@@ -28,7 +28,7 @@ pub enum GapKind {
     OtherLane,
     /// Another backend of NIXL than the worker uses.
     OtherBackend,
-    /// Something else than NIXL moves the KV of the workers.
+    /// Something else than NIXL moves the KV of the workers, or it is not known what does.
     OtherMover,
     /// Host memory, where KV lies in GPU memory.
     HostMemory,
@@ -45,7 +45,7 @@ impl GapKind {
             Self::SoftwareVerbs => "no RDMA hardware took part",
             Self::OtherLane => "another lane than the intended one carried the bytes",
             Self::OtherBackend => "it used another NIXL backend than the worker",
-            Self::OtherMover => "something else than NIXL moves the KV cache",
+            Self::OtherMover => "what moves the KV cache is not known to be NIXL",
             Self::HostMemory => "the bytes lay in host memory",
             Self::Contradicted => "counters or rates contradict the lane",
         }

@@ -195,8 +195,9 @@ impl SkipReason {
                 "There was an answer, and it could not be understood: cut, of an unknown version, or contradicted by another one."
             }
             Self::Unresolved => {
-                "A placeholder, a reference or a computed value stands where the value should be. Render the manifest first, add \
-                 the file that holds the value, or look at the running worker (`check`, `node`)."
+                "A placeholder, a reference or a computed value stands where the value should be, or nothing does and the engine \
+                 chooses it. Render the manifest first, add the file that holds the value, state it, or look at the running worker \
+                 (`check`, `node`)."
             }
         }
     }
@@ -227,7 +228,7 @@ impl SkipReason {
             Self::ConnectionLost => "connection lost",
             Self::Unreachable => "API error",
             Self::Unparsable => "not understood",
-            Self::Unresolved => "value or template not in the input",
+            Self::Unresolved => "not stated, or not in the input",
         }
     }
 

@@ -702,7 +702,7 @@ fn pairs_that_are_not_in_question_are_none_of_those_that_were_proven() {
             &[],
         )
     };
-    let every = "the lane of every pair was proven, but a check that trust needs failed";
+    let every = "the lane of every pair was proven, but trust needs more than that";
     for (made, words) in [
         (vec![of("d-0", "p-0"), of("d-0", "p-1")], every),
         (

@@ -72,25 +72,29 @@ impl Trust {
         if !disaggregated {
             return Self::NotApplicable;
         }
-        let (mut any_fail, mut required_skipped) = (false, false);
+        let mut held_back = false;
         for finding in findings {
-            match (finding.status, finding.kv_path) {
-                (Status::Fail, KvPath::Required | KvPath::Supporting) => return Self::Untrusted,
-                (Status::Fail, KvPath::Off) => any_fail = true,
-                (Status::Skipped, KvPath::Required) => {
-                    required_skipped |= finding.reason != Some(SkipReason::NotApplicable);
-                }
-                // What would have counted had it failed was left out on purpose.
-                (Status::Skipped, KvPath::Supporting) => {
-                    required_skipped |= finding.reason == Some(SkipReason::NotSelected);
-                }
-                _ => {}
+            let counts = matches!(finding.kv_path, KvPath::Required | KvPath::Supporting);
+            if finding.status == Status::Fail && counts {
+                return Self::Untrusted;
             }
+            held_back |= holds_back(finding);
         }
-        if proven && !any_fail && !required_skipped {
+        if proven && !held_back {
             Self::Trusted
         } else {
             Self::Unproven
         }
+    }
+}
+
+/// Trust needs this finding to be another: where all lanes were proven, it is what keeps the answer from being `trusted`.
+pub(super) fn holds_back(finding: &Finding) -> bool {
+    match (finding.status, finding.kv_path) {
+        (Status::Fail, _) => true,
+        (Status::Skipped, KvPath::Required) => finding.reason != Some(SkipReason::NotApplicable),
+        // What would have counted had it failed was left out on purpose.
+        (Status::Skipped, KvPath::Supporting) => finding.reason == Some(SkipReason::NotSelected),
+        _ => false,
     }
 }

@@ -1,5 +1,6 @@
 //! The verdict of a run in words.
 
+use super::trust::holds_back;
 use super::{
     Finding, Fix, GapKind, InputError, PODS_LIST, Pairs, Probed, RUN, SAVE, SkipReason, Status,
     TRANSFER, Trust, WorkloadReport, ends,
@@ -35,6 +36,39 @@ pub(super) fn beside_nixl(checks: &[Finding]) -> Option<&Finding> {
 /// What says that not every worker was looked at as itself.
 pub(super) fn not_whole(checks: &[Finding]) -> Option<&Finding> {
     open(checks, NOT_WHOLE)
+}
+
+/// What keeps a run whose lanes were all proven from being trusted, and was not left out on request.
+pub(super) fn held_back(checks: &[Finding]) -> Vec<&Finding> {
+    let wanted = |f: &&Finding| f.left_out.is_none() && holds_back(f);
+    checks.iter().filter(wanted).collect()
+}
+
+/// The same in a sentence about lanes that were proven. Some of it the verdict says in words of its own, further on.
+fn but(checks: &[Finding]) -> String {
+    /// More than this are counted.
+    const NAMED: usize = 3;
+    let held = held_back(checks);
+    let failed = held.iter().any(|f| f.status == Status::Fail);
+    let names: BTreeSet<String> = held
+        .iter()
+        .filter(|f| {
+            f.status == Status::Skipped && ![OTHER_MOVER, NOT_WHOLE, UNSEEN].contains(&f.id)
+        })
+        .map(|f| format!("{} ({})", f.name, f.id))
+        .collect();
+    let mut shown: Vec<String> = names.iter().take(NAMED).cloned().collect();
+    if names.len() > NAMED {
+        shown.push(format!("{} more", names.len() - NAMED));
+    }
+    match (shown.as_slice(), failed) {
+        ([], true) => "but a check beside the KV path failed".to_owned(),
+        ([], false) => "but trust needs more than that".to_owned(),
+        (names, _) => format!(
+            "but trust also needs {}, which could not be judged",
+            joined(names)
+        ),
+    }
 }
 
 /// The first finding of a check that leaves its question open.
@@ -164,7 +198,7 @@ pub(super) fn verdict(
             }
             _ => format!("disaggregated serving with {} is not proven", one.name),
         },
-        [] if !pairs.made.is_empty() => about_pairs(trust, pairs),
+        [] if !pairs.made.is_empty() => about_pairs(trust, pairs, checks),
         [] if !targets.is_empty() && !observed => match targets {
             [one] if one.target.is_pasted() => {
                 "Nothing could be judged from the pasted outputs".to_owned()
@@ -183,7 +217,7 @@ pub(super) fn verdict(
             "The lane of every pair of {} was proven, and not everything that was asked for could be read",
             one.name
         ),
-        [one] => about_one(one, nothing, pairs),
+        [one] => about_one(one, nothing, pairs, checks),
         many => about_many(many),
     };
     if let Some(lead) = lead {
@@ -288,8 +322,18 @@ fn because(pairs: &Pairs) -> String {
     let words: Vec<&str> = kinds.into_iter().map(GapKind::words).collect();
     match words.as_slice() {
         [] => String::new(),
-        [one] => format!(", because {one}"),
-        [all @ .., last] => format!(", because {} and {last}", all.join(", ")),
+        words => format!(", because {}", joined(words)),
+    }
+}
+
+/// As a sentence lists them.
+fn joined<T: AsRef<str>>(words: &[T]) -> String {
+    let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
+    match words.as_slice() {
+        [all @ .., before, last] => [all, &[&format!("{before} and {last}")]]
+            .concat()
+            .join(", "),
+        few => few.concat(),
     }
 }
 
@@ -314,7 +358,7 @@ fn cut_short(checks: &[Finding]) -> String {
 
 /// How many pairs were proven, of those in question, and why the others were not: `1 of 4 pairs was proven, because the bytes
 /// lay in host memory; 2 were not tried`.
-fn proven_pairs(pairs: &Pairs) -> String {
+fn proven_pairs(pairs: &Pairs, checks: &[Finding]) -> String {
     let mut tried: BTreeMap<[&str; 2], bool> = BTreeMap::new();
     for pair in &pairs.made {
         *tried
@@ -326,7 +370,7 @@ fn proven_pairs(pairs: &Pairs) -> String {
     let proven = tried.values().filter(|proven| **proven).count();
     let of = pairs.of.max(tried.len());
     if proven == of && pairs.left == 0 {
-        return "the lane of every pair was proven, but a check that trust needs failed or could not be made".to_owned();
+        return format!("the lane of every pair was proven, {}", but(checks));
     }
     let was = |n: usize| if n == 1 { "was" } else { "were" };
     let pair = if of == 1 { "pair" } else { "pairs" };
@@ -348,7 +392,7 @@ fn proven_pairs(pairs: &Pairs) -> String {
     )
 }
 
-fn about_one(w: &WorkloadReport, nothing: &str, pairs: &Pairs) -> String {
+fn about_one(w: &WorkloadReport, nothing: &str, pairs: &Pairs, checks: &[Finding]) -> String {
     let name = &w.name;
     match w.trust {
         Trust::NotApplicable => {
@@ -364,7 +408,7 @@ fn about_one(w: &WorkloadReport, nothing: &str, pairs: &Pairs) -> String {
         Trust::Unproven => {
             let pairs = match pairs.made.is_empty() {
                 true => "no transfer was observed".to_owned(),
-                false => proven_pairs(pairs),
+                false => proven_pairs(pairs, checks),
             };
             format!(
                 "Disaggregated serving with {name} is not proven: {nothing} on its KV path failed, and {pairs}"
@@ -375,7 +419,7 @@ fn about_one(w: &WorkloadReport, nothing: &str, pairs: &Pairs) -> String {
 }
 
 /// What transfers say.
-fn about_pairs(trust: Trust, pairs: &Pairs) -> String {
+fn about_pairs(trust: Trust, pairs: &Pairs, checks: &[Finding]) -> String {
     let made = pairs.made.len();
     let proven = pairs.made.iter().filter(|p| p.proven).count();
     let pair = if made == 1 { "pair" } else { "pairs" };
@@ -386,12 +430,18 @@ fn about_pairs(trust: Trust, pairs: &Pairs) -> String {
             )
         }
         Trust::Untrusted => {
-            format!("The KV path cannot be trusted: {}", proven_pairs(pairs))
+            format!(
+                "The KV path cannot be trusted: {}",
+                proven_pairs(pairs, checks)
+            )
         }
-        _ if proven == made && made == pairs.of => format!(
-            "{proven} of {made} {pair} proven, and a check that trust needs failed or could not be made"
+        _ if proven == made && made == pairs.of => {
+            format!("{proven} of {made} {pair} proven, {}", but(checks))
+        }
+        _ => format!(
+            "The KV path is not proven yet: {}",
+            proven_pairs(pairs, checks)
         ),
-        _ => format!("The KV path is not proven yet: {}", proven_pairs(pairs)),
     }
 }
 

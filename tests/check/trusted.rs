@@ -6,6 +6,7 @@ use crate::{on, steps};
 use dynamo_interconnect_check::bundle;
 use dynamo_interconnect_check::evaluate::{Beside, evaluate};
 use dynamo_interconnect_check::pair::{PairFacts, WRONG_LANE};
+use dynamo_interconnect_check::render::text;
 use dynamo_interconnect_check::report::{Gap, GapKind, Report, SkipReason, Status, Trust};
 use dynamo_interconnect_check::snapshot::{Answer, Bundle, Folded, Manifest, Origin};
 use tempfile::TempDir;
@@ -42,18 +43,24 @@ fn also_needed(fabric: Fabric) -> &'static [&'static str] {
 
 /// The recording of a healthy deployment, with a proven transfer for each pair.
 async fn recorded(fabric: Fabric) -> Bundle {
-    let fake = Rack::new(fabric).into().start().await;
+    let (bundle, complaints) = recorded_of(Rack::new(fabric), fabric).await;
+    assert_eq!(complaints, Vec::<String>::new());
+    bundle
+}
+
+/// The recording of a rack, with a proven transfer for each pair, and what the run complained about.
+async fn recorded_of(rack: Rack, fabric: Fabric) -> (Bundle, Vec<String>) {
+    let fake = rack.into().start().await;
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("recording");
     let run = on(&fake, &["g", "--nodes", "--save", path.to_str().unwrap()]).await;
-    assert_eq!(run.complaints(), Vec::<String>::new());
     let mut bundle = bundle::read(&path).unwrap();
     let made = &mut bundle.deployment.as_mut().unwrap().transfers;
     for prefill in ["g-prefill-0", "g-prefill-1"] {
         let lane = lane(fabric);
         made.extend(["g-decode-0", "g-decode-1"].map(|decode| pair(lane, decode, prefill)));
     }
-    bundle
+    (bundle, run.complaints())
 }
 
 /// The lane that is meant, as a transfer names it.
@@ -791,7 +798,7 @@ async fn another_mover_than_nixl_is_not_trusted() {
             assert_eq!(report.trust, Trust::Unproven, "{to}: {verdict}");
             assert!(report.pairs.made.iter().all(|pair| !pair.proven), "{to}");
             let why =
-                "0 of 4 pairs were proven, because something else than NIXL moves the KV cache";
+                "0 of 4 pairs were proven, because what moves the KV cache is not known to be NIXL";
             assert!(
                 verdict.contains(why) && verdict.contains(said),
                 "{to}: {verdict}"
@@ -836,6 +843,110 @@ async fn kv_that_tensorrt_llm_does_not_transfer_is_not_trusted() {
     assert_eq!(gone.trust, Trust::Unproven, "{}", gone.verdict);
     let same = gone.checks.iter().find(|c| c.id == "DEP004").unwrap();
     assert_eq!(same.status, Status::Skipped, "{}", same.detail);
+}
+
+/// `--override-engine-args` and `--trtllm.*` go before TensorRT-LLM's file, and of a pod spec only what decides is kept of them.
+#[tokio::test]
+async fn what_is_laid_over_the_configuration_of_tensorrt_llm_decides() {
+    let with = async |flags: &[&str], variable: Option<&str>| {
+        let rack = Rack::new(Fabric::Mnnvl).at("prefill", |worker| {
+            for flag in flags {
+                worker.arg(flag);
+            }
+            if variable.is_some() {
+                worker.env("DYN_TRTLLM_OVERRIDE_ENGINE_ARGS", variable);
+            }
+        });
+        let (bundle, _) = recorded_of(rack, Fabric::Mnnvl).await;
+        assert!(!serde_json::to_string(&bundle).unwrap().contains("s3cret"));
+        judged(bundle)
+    };
+    let backend = |name: &str| {
+        format!(
+            "{{\"cache_transceiver_config\": {{\"backend\": \"{name}\"}}, \"key\": \"s3cret\"}}"
+        )
+    };
+    let (nixl, mpi) = (backend("DEFAULT"), backend("MPI"));
+    let whole = "--override-engine-args";
+    let dotted = "--trtllm.cache_transceiver_config.backend";
+    let tokens = "{\"kv_cache_config\": {\"tokens_per_block\": 64}}";
+    for (flags, variable, trust, said) in [
+        (&[whole, &nixl][..], None, Trust::Trusted, ""),
+        (&[dotted, "DEFAULT"], None, Trust::Trusted, ""),
+        (&[], Some(&*nixl), Trust::Trusted, ""),
+        (
+            &[whole, &mpi],
+            None,
+            Trust::Untrusted,
+            "move KV in different ways",
+        ),
+        (
+            &[dotted, "MPI"],
+            None,
+            Trust::Untrusted,
+            "move KV in different ways",
+        ),
+        (
+            &[],
+            Some(&mpi),
+            Trust::Untrusted,
+            "move KV in different ways",
+        ),
+        (&[whole, tokens], None, Trust::Untrusted, "KV block sizes"),
+        (
+            &[whole, "s3cret"],
+            None,
+            Trust::Unproven,
+            "kv-backend-unresolved (K8S016)",
+        ),
+    ] {
+        let report = with(flags, variable).await;
+        let verdict = &report.verdict;
+        assert_eq!(report.trust, trust, "{flags:?} {variable:?}: {verdict}");
+        assert!(verdict.contains(said), "{flags:?} {variable:?}: {verdict}");
+    }
+}
+
+/// What keeps proven lanes from being trusted is named, with what would let it be judged.
+#[tokio::test]
+async fn a_proven_deployment_says_what_it_lacks() {
+    let rack = Rack::new(Fabric::Roce).at("prefill", |worker| {
+        worker.arg("--page-size=64");
+    });
+    let (bundle, _) = recorded_of(rack, Fabric::Roce).await;
+    let report = judged(bundle);
+    assert_eq!(report.trust, Trust::Unproven, "{}", report.verdict);
+    let words = "the lane of every pair was proven, but trust also needs block-size-differs (K8S014), which could not be judged.";
+    assert!(report.verdict.ends_with(words), "{}", report.verdict);
+    let next = report.next.clone().unwrap_or_default();
+    assert_eq!(
+        next,
+        "state --page-size of decode as well, then `dynamo-interconnect-check check g -n llm --transfer` again"
+    );
+    let text = text::render(
+        &report,
+        text::Options {
+            verbose: false,
+            width: 100,
+        },
+    );
+    let text = anstream::adapter::strip_str(&text).to_string();
+    let (_, section) = text
+        .split_once("Needed for trust and not judged\n")
+        .unwrap();
+    let section = section.split("\n\n").next().unwrap();
+    for words in [
+        " -  skipped  block-size-differs  g  [K8S014]",
+        "--page-size is 64 on prefill and not stated on decode: its engine chooses it by the attention backend",
+        "fix: state --page-size of decode as well",
+    ] {
+        let flat: Vec<&str> = section.split_whitespace().collect();
+        let wanted: Vec<&str> = words.split_whitespace().collect();
+        assert!(
+            flat.join(" ").contains(&wanted.join(" ")),
+            "{words}: {section}"
+        );
+    }
 }
 
 #[tokio::test]
@@ -913,7 +1024,7 @@ async fn the_verdict_counts_the_pairs_that_were_proven() {
         };
         bundle.snapshots[0].edit(|s| _ = s.answers.insert("target".to_owned(), skipped));
     });
-    let words = "the lane of every pair was proven, but a check that trust needs";
+    let words = "the lane of every pair was proven, but trust needs more than that";
     assert!(unread.contains(words), "{unread}");
     let words = "the run was interrupted before 1 of 4 containers were looked at";
     assert!(unread.contains(words), "{unread}");

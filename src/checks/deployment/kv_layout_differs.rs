@@ -196,9 +196,12 @@ fn model(left: &Worker, right: &Worker) -> Option<Draft> {
     )
 }
 
+/// The flag, as it is reported.
+const TYPE: &str = "kv-cache-dtype";
+
 fn cache_type(left: &Worker, right: &Worker) -> Option<Draft> {
     let stated = |worker: &Worker| {
-        let text = worker.flags.get("kv-cache-dtype")?;
+        let text = worker.flags.get(TYPE)?;
         // vLLM takes the short word for the common form.
         Some(if text == "fp8" { "fp8_e4m3" } else { text }.to_owned())
     };
@@ -219,8 +222,9 @@ fn cache_type(left: &Worker, right: &Worker) -> Option<Draft> {
     if open(&a) && open(&b) {
         return Some(Draft::ok("both roles keep KV as the model says"));
     }
+    let called = left.calls(TYPE);
     let detail = format!(
-        "--kv-cache-dtype is {} on {} and {} on {}",
+        "{called} is {} on {} and {} on {}",
         word(&a),
         left.called(),
         word(&b),
@@ -229,8 +233,8 @@ fn cache_type(left: &Worker, right: &Worker) -> Option<Draft> {
     Some(
         Draft::new(status, detail)
             .headline("the ends keep KV in different types")
-            .with([left, right].map(|w| w.flag_spot("kv-cache-dtype").evidence()))
-            .fix("state the same --kv-cache-dtype in both roles"),
+            .with([left, right].map(|w| w.flag_spot(TYPE).evidence()))
+            .fix(format!("state the same {called} in both roles")),
     )
 }
 

@@ -9,10 +9,10 @@ use crate::report::SkipReason;
 use std::collections::BTreeMap;
 
 check! {
-    /// KV is moved by something else than NIXL.
+    /// KV is moved by something else than NIXL, or by what is not known.
     ///
     /// A transfer of this tool goes through NIXL. Where Mooncake, NCCL, MPI, LMCache or a store moves the KV cache, it shows a lane
-    /// that no KV takes, so such a deployment is never `trusted`.
+    /// that no KV takes, so such a deployment is never `trusted`. Neither is one of which nothing says what moves its KV.
     ///
     /// ## Why it matters
     /// Each mover opens its own devices by its own settings. NIXL may reach the peer over RDMA while Mooncake of the same workers
@@ -85,15 +85,19 @@ fn run(scope: &DeploymentScope<'_>) -> Outcome {
         .into_values()
         .filter_map(|(mover, of)| {
             let why = mover.beside_nixl()?;
-            let skip = Skip::new(
-                SkipReason::NotCollected,
-                format!("{why} (seen of {of}): no transfer of this tool can prove its lane"),
-            );
-            let draft = Draft::skipped(skip).headline(why);
-            Some(match mover {
-                Mover::Other(other) => draft.fix(other.shown_by),
-                _ => draft,
-            })
+            let (detail, fix) = match &mover {
+                Mover::Other(other) => (
+                    format!("{why} (seen of {of}): no transfer of this tool can prove its lane"),
+                    other.shown_by,
+                ),
+                Mover::Open(open) => (
+                    format!("{why} (seen of {of}), and a transfer shows the lane of NIXL alone"),
+                    open.make_known,
+                ),
+                Mover::Nixl => return None,
+            };
+            let skip = Skip::new(SkipReason::NotCollected, detail);
+            Some(Draft::skipped(skip).headline(why).fix(fix))
         })
         .collect();
     let workers = scope.workload.workers.iter();

@@ -17,7 +17,7 @@ check! {
     /// fails, or arrives wrong.
     ///
     /// ## Fix
-    /// Give both roles the same `--block-size`.
+    /// Give both roles the same `--block-size` (SGLang: `--page-size`; TensorRT-LLM: `kv_cache_config.tokens_per_block`).
     ///
     /// ## Sources
     /// vllm-project/vllm#42895.
@@ -34,56 +34,76 @@ fn run(scope: &WorkloadScope<'_>) -> Outcome {
 /// <https://github.com/NVIDIA/TensorRT-LLM/blob/v1.1.0/tensorrt_llm/llmapi/llm_args.py> (`KvCacheConfig.tokens_per_block`)
 const OF_TRTLLM: &str = "32";
 
+/// The flag, as it is reported.
+const SIZE: &str = "block-size";
+
 /// The size that a worker states, or that its engine takes where nothing states it; none where that is not known.
 fn size(worker: &Worker) -> Option<&str> {
-    let stated = worker.flags.get("block-size").map(String::as_str);
+    let stated = worker.flags.get(SIZE).map(String::as_str);
     let default = worker.engine == Some(Engine::Trtllm) && !worker.kv_transfer.unread;
     stated.or(default.then_some(OF_TRTLLM))
 }
 
 /// One pair of ends.
 fn pair(left: &Worker, right: &Worker) -> Outcome {
-    let states = |worker: &Worker| worker.flags.contains_key("block-size");
+    let states = |worker: &Worker| worker.flags.contains_key(SIZE);
     // What an encode worker hands on is no KV.
     if left.role == Role::Encode || !states(left) && !states(right) {
         return Err(Skip::not_applicable());
     }
+    let evidence = || [left, right].map(|worker| worker.flag_spot(SIZE).evidence());
+    let (own, other) = (left.calls(SIZE), right.calls(SIZE));
+    let fix = match own == other {
+        true => format!("give both roles the same {own}"),
+        false => format!(
+            "make {own} of {} and {other} of {} the same",
+            left.called(),
+            right.called()
+        ),
+    };
+    for (size, worker) in [(size(left), left), (size(right), right)] {
+        if let Some(size) = size.filter(|size| size.parse::<u64>().is_err()) {
+            let open = Draft::skipped(no_number(worker, SIZE, size));
+            return Ok(vec![open.with(evidence()).fix(fix)]);
+        }
+    }
     let (a, b) = match (size(left), size(right)) {
         (Some(a), Some(b)) => (a, b),
-        (a, _) => {
+        (a, b) => {
             let (one, other) = if a.is_some() {
                 (left, right)
             } else {
                 (right, left)
             };
+            let why = match other.kv_transfer.unread {
+                true => "its configuration file was not read",
+                false => "its engine chooses it by the attention backend",
+            };
             let detail = format!(
-                "--block-size is {} on {} and not stated on {}, where the engine chooses it by its attention backend: state it in \
-                 both roles",
-                size(one).unwrap_or_default(),
+                "{} is {} on {} and not stated on {}: {why}",
+                one.calls(SIZE),
+                a.or(b).unwrap_or_default(),
                 one.called(),
                 other.called()
             );
-            return Err(Skip::new(SkipReason::Unresolved, detail));
+            let open = Draft::skipped(Skip::new(SkipReason::Unresolved, detail));
+            let fix = format!("state {} of {} as well", other.calls(SIZE), other.called());
+            return Ok(vec![open.with(evidence()).fix(fix)]);
         }
     };
-    for (size, worker) in [(a, left), (b, right)] {
-        if size.parse::<u64>().is_err() {
-            return Err(no_number(worker, "block-size", size));
-        }
-    }
     if a == b {
-        return Ok(vec![Draft::ok(format!("both roles use --block-size {a}"))]);
+        return Ok(vec![Draft::ok(format!("both roles use {own} {a}"))]);
     }
+    let second = match own == other {
+        true => String::new(),
+        false => format!("{other} is "),
+    };
     let detail = format!(
-        "--block-size is {a} on {} and {b} on {}: KV blocks do not match",
-        left.name, right.name
+        "{own} is {a} on {} and {second}{b} on {}: KV blocks do not match",
+        left.called(),
+        right.called()
     );
-    let evidence = [left, right].map(|worker| worker.flag_spot("block-size").evidence());
-    Ok(vec![
-        Draft::fail(detail)
-            .with(evidence)
-            .fix("give both roles the same --block-size"),
-    ])
+    Ok(vec![Draft::fail(detail).with(evidence()).fix(fix)])
 }
 
 #[cfg(test)]
@@ -146,6 +166,61 @@ mod tests {
                 ),
             ],
         );
+    }
+
+    #[test]
+    fn the_setting_is_called_what_its_engine_calls_it() {
+        let say = |text: &str| {
+            let all = report(text);
+            let found = all.checks.iter().find(|f| f.id == "K8S014").unwrap();
+            (found.detail.clone(), found.fix.clone().unwrap_or_default())
+        };
+        let page = |size: &str| sglang(&format!("--page-size, '{size}'"));
+        let (said, fix) = say(&two_sided(&page("16"), &page("32")));
+        assert_eq!(
+            said,
+            "--page-size is 16 on p (prefill) and 32 on d (decode): KV blocks do not match"
+        );
+        assert_eq!(fix, "give both roles the same --page-size");
+        let (said, fix) = say(&two_sided(&page("16"), &sglang("--tp, '8'")));
+        assert_eq!(
+            said,
+            "--page-size is 16 on p (prefill) and not stated on d (decode): its engine chooses it by the attention backend"
+        );
+        assert_eq!(fix, "state --page-size of d (decode) as well");
+        let block = |size: u32| format!("kv_cache_config:\n  tokens_per_block: {size}");
+        let (said, _) = say(&trtllm(&block(32), &block(64)));
+        assert!(
+            said.starts_with("kv_cache_config.tokens_per_block is 32 on p (prefill)"),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn what_is_laid_over_the_configuration_of_tensorrt_llm_goes_before_it() {
+        let file = "kv_cache_config:\n  tokens_per_block: 32";
+        let say = |flags: &str| {
+            let text = trtllm(file, file);
+            let (first, rest) = text.split_once("--extra-engine-args").unwrap();
+            let all = report(&format!("{first}{flags}, --extra-engine-args{rest}"));
+            let found = all.checks.iter().find(|f| f.id == "K8S014").unwrap();
+            found.status
+        };
+        let whole = |json: &str| format!("--override-engine-args, '{json}'");
+        assert_eq!(say("--x"), Ok);
+        assert_eq!(
+            say(&whole("{\"kv_cache_config\": {\"tokens_per_block\": 64}}")),
+            Fail
+        );
+        assert_eq!(say("--trtllm.kv_cache_config.tokens_per_block, '64'"), Fail);
+        // The engine does not take it.
+        assert_eq!(say("--kv-block-size, '64'"), Ok);
+        // By the release, the rest of the map falls away.
+        assert_eq!(
+            say(&whole("{\"kv_cache_config\": {\"dtype\": \"fp8\"}}")),
+            Skipped
+        );
+        assert_eq!(say(&whole("{")), Skipped);
     }
 
     #[test]

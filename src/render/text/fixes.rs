@@ -2,7 +2,7 @@
 
 use super::{Options, colour, hanging, paragraph, place, styled};
 use crate::ask;
-use crate::report::{Evidence, Fix, Report, Status};
+use crate::report::{Evidence, Finding, Fix, Report, Status};
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use anstyle::Style;
 use std::fmt::Write as _;
@@ -69,24 +69,68 @@ pub(super) fn one_fix(out: &mut String, number: usize, fix: &Fix, report: &Repor
 
 /// Transfers that were asked for and came to no answer: what kept each from it, with the last words of its ends.
 pub(super) fn undone(out: &mut String, report: &Report, options: Options, width: usize) {
+    let undone: Vec<(&Finding, usize)> = report.undone().into_iter().map(|f| (f, 0)).collect();
+    unanswered(
+        out,
+        "Asked for and not shown",
+        &undone,
+        report,
+        options,
+        width,
+    );
+}
+
+/// What trust needs beside the proven lanes, and what would let it be judged.
+pub(super) fn held_back(out: &mut String, report: &Report, options: Options, width: usize) {
+    // The same of many objects is said once.
+    let mut held: Vec<(&Finding, usize)> = Vec::new();
+    for finding in report.held_back() {
+        if finding.status != Status::Skipped {
+            continue;
+        }
+        let same = |(first, _): &&mut (&Finding, usize)| {
+            (first.id, &first.detail) == (finding.id, &finding.detail)
+        };
+        match held.iter_mut().find(same) {
+            Some((_, more)) => *more += 1,
+            None => held.push((finding, 0)),
+        }
+    }
+    unanswered(
+        out,
+        "Needed for trust and not judged",
+        &held,
+        report,
+        options,
+        width,
+    );
+}
+
+/// Findings that leave a question open, each with how many more objects it was said of.
+fn unanswered(
+    out: &mut String,
+    title: &str,
+    findings: &[(&Finding, usize)],
+    report: &Report,
+    options: Options,
+    width: usize,
+) {
     /// More than this are summed up; `--verbose` shows all.
     const SHOWN: usize = 3;
-    let undone = report.undone();
-    if undone.is_empty() {
+    if findings.is_empty() {
         return;
     }
     let limit = if options.verbose { usize::MAX } else { SHOWN };
-    let _ = writeln!(
-        out,
-        "{}",
-        styled("Asked for and not shown", Style::new().bold())
-    );
-    for (n, finding) in undone.iter().take(limit).enumerate() {
+    let _ = writeln!(out, "{}", styled(title, Style::new().bold()));
+    for (n, (finding, more)) in findings.iter().take(limit).enumerate() {
         if n > 0 {
             out.push('\n');
         }
         let word = styled(finding.status.word(), colour(finding.status));
-        let on = place(&finding.target, report.workloads.len() > 1);
+        let mut on = place(&finding.target, report.workloads.len() > 1);
+        if *more > 0 {
+            let _ = write!(on, " and {more} more");
+        }
         let heading = format!(
             " -  {word}  {}  {on}  [{}]",
             styled(&finding.name, Style::new().bold()),
@@ -101,8 +145,8 @@ pub(super) fn undone(out: &mut String, report: &Report, options: Options, width:
             paragraph(out, &format!("fix: {fix}"), "    ", width);
         }
     }
-    if undone.len() > limit {
-        let more = undone.len() - limit;
+    if findings.len() > limit {
+        let more = findings.len() - limit;
         let _ = writeln!(out, "    and {more} more: --verbose shows all");
     }
     out.push('\n');
