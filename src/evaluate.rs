@@ -438,7 +438,10 @@ fn judged(report: &Report) -> Option<String> {
     let fix = held.iter().find_map(|finding| finding.fix.clone());
     fix.or_else(|| {
         let first = held.first()?;
-        Some(format!("see to what {} ({}) lacks", first.name, first.id))
+        Some(format!(
+            "mend what keeps {} ({}) from being judged",
+            first.name, first.id
+        ))
     })
 }
 

@@ -45,7 +45,7 @@ impl GapKind {
             Self::SoftwareVerbs => "no RDMA hardware took part",
             Self::OtherLane => "another lane than the intended one carried the bytes",
             Self::OtherBackend => "it used another NIXL backend than the worker",
-            Self::OtherMover => "what moves the KV cache is not known to be NIXL",
+            Self::OtherMover => "NIXL is not known to move the KV cache",
             Self::HostMemory => "the bytes lay in host memory",
             Self::Contradicted => "counters or rates contradict the lane",
         }

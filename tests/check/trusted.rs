@@ -797,8 +797,7 @@ async fn another_mover_than_nixl_is_not_trusted() {
             let verdict = &report.verdict;
             assert_eq!(report.trust, Trust::Unproven, "{to}: {verdict}");
             assert!(report.pairs.made.iter().all(|pair| !pair.proven), "{to}");
-            let why =
-                "0 of 4 pairs were proven, because what moves the KV cache is not known to be NIXL";
+            let why = "0 of 4 pairs were proven, because NIXL is not known to move the KV cache";
             assert!(
                 verdict.contains(why) && verdict.contains(said),
                 "{to}: {verdict}"

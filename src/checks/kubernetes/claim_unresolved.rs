@@ -26,7 +26,12 @@ fn run(scope: &WorkerScope<'_>) -> Outcome {
             let detail = format!("the template of {} is not in this input", claims.join(", "));
             let skip = Skip::new(SkipReason::Unresolved, detail);
             Ok(vec![
-                Draft::skipped(skip).with([scope.worker.resources_spot.evidence()]),
+                Draft::skipped(skip)
+                    .with([scope.worker.resources_spot.evidence()])
+                    .fix(
+                        "add the ResourceClaimTemplate, or the ComputeDomain that makes it, to the input; in a cluster let this tool get \
+                         it (docs/rbac.yaml)",
+                    ),
             ])
         }
     }

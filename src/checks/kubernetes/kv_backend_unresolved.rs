@@ -1,7 +1,8 @@
 use crate::check;
 use crate::checks::WorkerScope;
-use crate::checks::declare::Outcome;
-use crate::observed::Skip;
+use crate::checks::declare::{Draft, Outcome};
+use crate::manifest::workload::Engine;
+use crate::observed::{Observed, Skip};
 
 check! {
     /// What decides the engine's KV backend is not in the input.
@@ -18,8 +19,27 @@ check! {
 
 fn run(scope: &WorkerScope<'_>) -> Outcome {
     scope.require_kv()?;
-    scope.backend().get()?;
-    Err(Skip::not_applicable())
+    match scope.backend() {
+        Observed::Known(_) => Err(Skip::not_applicable()),
+        Observed::Missing(skip) => Ok(vec![
+            Draft::skipped(skip)
+                .with([scope.worker.spot.evidence()])
+                .fix(stated(scope.worker.engine)),
+        ]),
+    }
+}
+
+/// How to state the backend where it is read.
+fn stated(engine: Option<Engine>) -> String {
+    let flag = match engine {
+        Some(Engine::Vllm) | None => "`--kv-transfer-config` with its JSON",
+        Some(Engine::Sglang) => "`--disaggregation-transfer-backend nixl`",
+        Some(Engine::Trtllm) => "`--trtllm.cache_transceiver_config.backend DEFAULT`",
+    };
+    format!(
+        "state the backend among the arguments of the worker ({flag}), or add what decides it to the input; in a cluster, a ConfigMap \
+         that this tool may get (docs/rbac.yaml)"
+    )
 }
 
 #[cfg(test)]
