@@ -39,7 +39,7 @@ static UNSEEN_PARTS: Open = Open {
 };
 static UNREAD_FILE: Open = Open {
     by: "what cache_transceiver_config.backend says, and that was not read",
-    make_known: "state it where it is read: `--trtllm.cache_transceiver_config.backend DEFAULT`, or the engine configuration in a \
+    make_known: "state cache_transceiver_config.backend where it is read: `--trtllm.cache_transceiver_config.backend DEFAULT`, or the engine configuration in a \
                  ConfigMap that this tool may get",
 };
 

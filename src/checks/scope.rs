@@ -407,7 +407,7 @@ pub fn no_number(worker: &Worker, flag: &'static str, text: &str) -> Skip {
     let (name, flag) = (&worker.name, worker.calls(flag));
     let detail = match text {
         UNRECOGNISED => format!(
-            "{flag} of {name} is taken from elsewhere, and it is no number that could be shown"
+            "{flag} of {name} is not known: what decides it was not read, or is no number that could be shown"
         ),
         text => format!("{flag} {text} of {name} is no number"),
     };

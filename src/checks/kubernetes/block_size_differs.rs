@@ -64,6 +64,7 @@ fn pair(left: &Worker, right: &Worker) -> Outcome {
     for (size, worker) in [(size(left), left), (size(right), right)] {
         if let Some(size) = size.filter(|size| size.parse::<u64>().is_err()) {
             let open = Draft::skipped(no_number(worker, SIZE, size));
+            let fix = format!("write {} of {} out", worker.calls(SIZE), worker.called());
             return Ok(vec![open.with(evidence()).fix(fix)]);
         }
     }
