@@ -338,11 +338,13 @@ efa mana_ib ionic_rdma erdma rdma_rxe siw xpmem knem udmabuf" }, 8 * KB, Nothing
     CONTAINER_ENVIRONMENT = "container-environment", "environment of the container (catalogued names only)",
         Framed("container_environment"), 64 * KB, Worker,
         "whether the image or a start script sets what the worker runs with";
-    /// What `--kv-transfer-config` or `--disaggregation-transfer-backend` of the worker says, one `"name": value` per line.
+    /// What `--kv-transfer-config` or `--disaggregation-transfer-backend` of the worker says, or the engine configuration of
+    /// TensorRT-LLM that its command line names, one `"name": value` per line.
     WORKER_KV_TRANSFER = "worker-kv-transfer",
-        "/proc/<worker>/cmdline (kv_connector, kv_role, kv_buffer_device, backends; --disaggregation-transfer-backend)",
+        "/proc/<worker>/cmdline (kv_connector, kv_role, kv_buffer_device, backends; --disaggregation-transfer-backend), \
+         cache_transceiver_config.backend of the file of --extra-engine-args",
         Framed("worker_kv_transfer"), 4 * KB, Worker,
-        "what moves KV, where the engine selects it by its command line, which no variable shows";
+        "what moves KV, where the engine selects it by its command line or a file in its image, which no variable shows";
     /// UCX, NIXL, NCCL, libfabric, CUDA and verbs libraries, and RDMA nodes, mapped by the worker, one path per line.
     WORKER_LIBRARIES = "worker-libraries", "/proc/<worker>/maps (paths of transport libraries)",
         Framed("worker_libraries"), 64 * KB, Worker,

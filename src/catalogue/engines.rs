@@ -135,3 +135,18 @@ pub(super) static TABLE: &[Variable] = &[
         "Mooncake transfer engine documentation; sglang PR 30737",
     ),
 ];
+
+/// What `cache_transceiver_config.backend: DEFAULT` of TensorRT-LLM means by its switches, the first of which wins; none where no
+/// switch is on, which means NIXL. `value`: of a variable, where it is set.
+/// TensorRT-LLM `cpp/tensorrt_llm/common/envUtils.cpp`.
+pub fn switch_of_trtllm<'v>(value: impl Fn(&str) -> Option<&'v str>) -> Option<&'static str> {
+    const SWITCHES: [(&str, &str); 4] = [
+        ("TRTLLM_USE_NIXL_KVCACHE", "nixl"),
+        ("TRTLLM_USE_UCX_KVCACHE", "ucx"),
+        ("TRTLLM_USE_MOONCAKE_KVCACHE", "mooncake"),
+        ("TRTLLM_USE_MPI_KVCACHE", "mpi"),
+    ];
+    let mut on = SWITCHES.into_iter();
+    on.find(|(name, _)| value(name) == Some("1"))
+        .map(|(_, backend)| backend)
+}

@@ -16,6 +16,7 @@ mod variable;
 mod withheld;
 mod words;
 
+pub use engines::switch_of_trtllm;
 pub use lookup::{all, find, nearest};
 pub use ucx_names::ucx_name_known;
 pub use variable::{Owner, Scope, Sensitivity, ValueKind, Variable};

@@ -432,6 +432,24 @@ pub(super) fn may_move_kv(container: &Container<'_>, variable: &str) -> bool {
     judge::may_move_kv(variable, &container.context) && !(nixl && variable.starts_with("MC_"))
 }
 
+/// The backend that the worker's process was started with, where its command line or what that names says what moves KV, and all of
+/// it was read.
+pub(super) fn started_with(container: &Container<'_>) -> Option<Backend> {
+    let config = container.facts.process.kv_transfer.known()?;
+    if config.not_read.is_some() {
+        return None;
+    }
+    match mover::of(Some(&**config), None)? {
+        // Every engine takes UCX where nothing chooses another one.
+        Mover::Nixl => Some(match container.context.backend {
+            Backend::Unknown => Backend::Ucx,
+            named => named,
+        }),
+        Mover::Other(other) => other.alone.then_some(Backend::Other),
+        Mover::Open(_) => None,
+    }
+}
+
 /// By the engines' own selectors and command lines, and by what the worker has loaded.
 fn backend(facts: &Facts) -> Backend {
     let word = facts.process.worker_word().unwrap_or_default();

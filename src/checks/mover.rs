@@ -240,7 +240,13 @@ pub fn of(running: Option<&KvTransfer>, written: Option<(&Worker, &Workload)>) -
     let seen = running.filter(|running| running.not_read.is_none());
     let seen = seen.and_then(|running| match running.movers.as_slice() {
         [] => None,
-        [one] if BACKENDS.iter().any(|(name, _)| name == one) => Some(of_backend(one)),
+        [one]
+            if BACKENDS
+                .iter()
+                .any(|(name, _)| name.eq_ignore_ascii_case(one)) =>
+        {
+            Some(of_backend(one))
+        }
         names => Some(of_connectors(names.iter().map(String::as_str))),
     });
     // The names in a wrapper are all there on a command line, and may be missing in a variable.

@@ -2,6 +2,7 @@
 
 use super::compare::{allows_nvlink, component, visible_gpus};
 use super::declare::{Check, Draft, Outcome, Subsystem};
+use crate::catalogue;
 use crate::checks::live;
 use crate::checks::mover::{self, Mover};
 use crate::facts::container::Facts;
@@ -36,6 +37,8 @@ pub struct Running {
     pub routes_roce: bool,
     /// It can open RDMA devices with ACTIVE ports.
     pub opens_devices: bool,
+    /// The backend of NIXL, or the other mover, that its processes were started with.
+    pub backend: Option<Backend>,
 }
 
 /// One graph of a manifest.
@@ -68,6 +71,7 @@ impl Heard {
         all.locks_memory &= running.locks_memory;
         all.routes_roce &= running.routes_roce;
         all.opens_devices &= running.opens_devices;
+        all.backend = all.backend.filter(|own| Some(*own) == running.backend);
         if let Some((engine, version)) = container.facts.software.engine() {
             self.engines
                 .insert((workload.clone(), role.clone(), engine, version.text));
@@ -439,9 +443,12 @@ impl WorkerScope<'_> {
         }
     }
 
-    /// The NIXL backend that moves this worker's KV.
+    /// The NIXL backend that moves this worker's KV: as it is written, else as its processes were started.
     pub fn backend(&self) -> Observed<Backend> {
-        backend(self.worker)
+        match (backend(self.worker), self.running.backend) {
+            (Observed::Missing(_), Some(running)) => Observed::Known(running),
+            (written, _) => written,
+        }
     }
 
     /// The same for what variables are judged in. Who sets TensorRT-LLM's variable means it, whatever the configuration that is not
@@ -637,15 +644,7 @@ fn backend(worker: &Worker) -> Observed<Backend> {
 /// The transfer backend that `cache_transceiver_config.backend: DEFAULT` means where a switch in the environment is on; the first
 /// one wins, and without any it is NIXL.
 pub(super) fn switch_of_trtllm(worker: &Worker) -> Option<&'static str> {
-    const SWITCHES: &[(&str, &str)] = &[
-        ("TRTLLM_USE_NIXL_KVCACHE", "nixl"),
-        ("TRTLLM_USE_UCX_KVCACHE", "ucx"),
-        ("TRTLLM_USE_MOONCAKE_KVCACHE", "mooncake"),
-        ("TRTLLM_USE_MPI_KVCACHE", "mpi"),
-    ];
-    let mut on = SWITCHES.iter();
-    on.find(|(name, _)| worker.literal(name) == Some("1"))
-        .map(|(_, backend)| *backend)
+    catalogue::switch_of_trtllm(|name| worker.literal(name))
 }
 
 /// vLLM's connectors: NIXL moves KV by UCX unless its `backends` say otherwise; of LMCache and stores only an explicit list of

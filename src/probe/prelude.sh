@@ -23,6 +23,7 @@ PATH="$PATH:/usr/local/nvidia/bin:/opt/amazon/efa/bin:/usr/local/ucx/bin:/opt/hp
 case $ROOT in /*) ROOT=$(cd -P "$ROOT" && pwd) || exit 0 ;; esac
 cd "${ROOT:-/}"
 tool_group= watchdog= ticks=0 ticked= secs=0 broken= site_dirs= workers= worker= worker_name= environ= variables= command_line=
+laid_over= laid_by= engine_file=
 home=${HOME:-/root} virtual_env= python_path= ucx_config_dir= nccl_conf_file= nixl_plugin_dir=
 
 # --- Frames. An answer stands between two lines that begin with the nonce, which no file or tool can know. ---
@@ -358,7 +359,7 @@ find_workers() {
   fi
   [ -r "$f" ] && true 2>/dev/null <"$f" && has tr || return
   # NUL-separated; a line break within a value becomes \001, so that it cannot make a variable of its own.
-  variables=$(tr '\0\n' '\n\001' 2>/dev/null <"$f" | grep -aE "^($BEGIN|HOME=|VIRTUAL_ENV=|PYTHONPATH=|UCX_CONFIG_DIR=|NCCL_CONF_FILE=)")
+  variables=$(tr '\0\n' '\n\001' 2>/dev/null <"$f" | grep -aE "^($BEGIN|HOME=|VIRTUAL_ENV=|PYTHONPATH=|UCX_CONFIG_DIR=|NCCL_CONF_FILE=|DYN_TRTLLM_(OVERRIDE|EXTRA)_ENGINE_ARGS=)")
   each_line "$variables" hint
 }
 # Where the worker's settings and packages are. Used here only.
@@ -370,6 +371,8 @@ hint() {
     UCX_CONFIG_DIR=*) ucx_config_dir=${1#*=} ;;
     NCCL_CONF_FILE=*) nccl_conf_file=${1#*=} ;;
     NIXL_PLUGIN_DIR=*) nixl_plugin_dir=${1#*=} ;;
+    DYN_TRTLLM_OVERRIDE_ENGINE_ARGS=*) laid_over=${1#*=} ;;
+    DYN_TRTLLM_EXTRA_ENGINE_ARGS=*) engine_file=${1#*=} ;;
   esac
 }
 # Calls a function with every line of a text.
@@ -439,13 +442,15 @@ worker_kv_transfer() { # id cap
   if [ ! -r "$f" ] || ! true 2>/dev/null <"$f"; then end denied "${f#"$ROOT"}"; return; fi
   option=
   each_line "$command_line" kv_option
+  [ -r "$environ" ] && transceiver
   end ok
 }
 # vLLM takes dashes and underscores for each other, and a field by its path: --kv-transfer-config.kv_role X.
 kv_option() {
   case $option,$1 in
     ,*=*) ;;
-    ,--kv[-_]transfer[-_]config | ,--kv[-_]transfer[-_]config.* | ,--disaggregation[-_]transfer[-_]backend)
+    ,--kv[-_]transfer[-_]config | ,--kv[-_]transfer[-_]config.* | ,--disaggregation[-_]transfer[-_]backend | \
+    ,--extra[-_]engine[-_]args | ,--override[-_]engine[-_]args | ,--trtllm.cache_transceiver_config.backend)
       option=$1=; return ;;
   esac
   a=$option$1 option=
@@ -458,8 +463,43 @@ kv_option() {
         kv_connector | kv_role | kv_buffer_device) kv_word "$n" "${a#*=}" ;;
       esac ;;
     --disaggregation[-_]transfer[-_]backend=*) kv_word transfer_backend "${a#*=}" ;;
+    --extra[-_]engine[-_]args=*) engine_file=${a#*=} ;;
+    --override[-_]engine[-_]args=*) laid_over=${a#*=} ;;
+    --trtllm.cache_transceiver_config.backend=*) laid_by=${a#*=} ;;
     # What stands in a file is not read.
     --config | --config=*) put '"not_read": "--config"' ;;
+  esac
+}
+# TensorRT-LLM: cache_transceiver_config.backend, as it is laid over the file that the command line names, or as the file says.
+transceiver() {
+  [ "${#laid_over}" -le 16384 ] || { put '"not_read": "a long value"'; return; }
+  case $laid_over in
+    *\\*) put '"not_read": "an escaped value"'; return ;;
+    *'"cache_transceiver_config"'*)
+      v=${laid_over#*'"cache_transceiver_config"'}; v=${v#"${v%%[!: 	]*}"}
+      case ${v%%'}'*} in
+        '{'*'"backend"'*)
+          v=${v#*'"backend"'}; v=${v#"${v%%[!: 	]*}"}
+          case $v in '"'*'"'*) v=${v#'"'}; kv_word transceiver "${v%%'"'*}" ;; *) put '"not_read": "a value"' ;; esac
+          return ;;
+        '{'*) ;;
+        *) put '"not_read": "a value"'; return ;;
+      esac ;;
+  esac
+  [ -z "$laid_by" ] || { kv_word transceiver "$laid_by"; return; }
+  case $engine_file in
+    '') return ;;
+    /*)
+      f=$ROOT/proc/$worker/root$engine_file
+      [ -r "$f" ] || f=$ROOT$engine_file ;;
+    *) f=$ROOT/proc/$worker/cwd/$engine_file ;;
+  esac
+  if ! has sed || [ ! -f "$f" ] || ! true 2>/dev/null <"$f"; then put '"not_read": "--extra-engine-args"'; return; fi
+  # Of the file one word leaves. A key that is there and whose backend is not found may be written in another way.
+  v=$(sed -nE '5000q;s/#.*//;/^.?cache_transceiver_config/,/^[^ 	]/{/^.?cache_transceiver_config/!{/^[^ 	]/d;};s/^(.*[ 	{,])?["'"'"']?backend["'"'"']?[ 	]*:[ 	]*["'"'"']?([A-Za-z_]{1,20})["'"'"']?[ 	]*([,}].*)?$/transceiver \2/p;};s/^.?cache_transceiver_config.*/not_read/p' "$f" 2>/dev/null </dev/null)
+  case $v in
+    *'transceiver '*) v=${v#*'transceiver '}; kv_word transceiver "${v%%[!A-Za-z_]*}" ;;
+    *not_read*) put '"not_read": "cache_transceiver_config"' ;;
   esac
 }
 # A plain word; what is none may hold anything.

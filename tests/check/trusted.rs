@@ -906,6 +906,70 @@ async fn what_is_laid_over_the_configuration_of_tensorrt_llm_decides() {
     }
 }
 
+/// What a manifest leaves open, the command lines of the workers that run say.
+#[tokio::test]
+async fn the_processes_that_run_say_what_moves_kv() {
+    for (fabric, from, to, line, trust) in [
+        (
+            Fabric::Mnnvl,
+            "/etc/trtllm/",
+            "/opt/",
+            "\"transceiver\": \"DEFAULT\"\n",
+            Trust::Trusted,
+        ),
+        (
+            Fabric::Mnnvl,
+            "/etc/trtllm/",
+            "/opt/",
+            "\"transceiver\": \"MPI\"\n",
+            Trust::Unproven,
+        ),
+        (
+            Fabric::Mnnvl,
+            "/etc/trtllm/",
+            "/opt/",
+            "\"not_read\": \"--extra-engine-args\"\n",
+            Trust::Unproven,
+        ),
+        (
+            Fabric::InfiniBand,
+            "{\"kv_connector\":\"NixlConnector\",\"kv_role\":\"kv_both\"}",
+            "$(KV)",
+            "\"kv_connector\": \"NixlConnector\"\n",
+            Trust::Trusted,
+        ),
+        (
+            Fabric::InfiniBand,
+            "{\"kv_connector\":\"NixlConnector\",\"kv_role\":\"kv_both\"}",
+            "$(KV)",
+            "\"kv_connector\": \"P2pNcclConnector\"\n",
+            Trust::Unproven,
+        ),
+    ] {
+        let rack = Rack::new(fabric).all(|worker| {
+            let args = worker
+                .object
+                .pointer_mut("/spec/containers/0/args")
+                .unwrap();
+            let text = serde_json::to_string(args).unwrap();
+            let quoted = |text: &str| {
+                serde_json::to_string(text)
+                    .unwrap()
+                    .trim_matches('"')
+                    .to_owned()
+            };
+            let changed = text.replace(&quoted(from), &quoted(to));
+            assert_ne!(changed, text);
+            *args = serde_json::from_str(&changed).unwrap();
+            worker.answer("worker-kv-transfer", line);
+        });
+        let (bundle, complaints) = recorded_of(rack, fabric).await;
+        assert_eq!(complaints, Vec::<String>::new(), "{line}");
+        let report = judged(bundle);
+        assert_eq!(report.trust, trust, "{line}: {}", report.verdict);
+    }
+}
+
 /// What keeps proven lanes from being trusted is named, with what would let it be judged.
 #[tokio::test]
 async fn a_proven_deployment_says_what_it_lacks() {

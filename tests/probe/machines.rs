@@ -434,6 +434,117 @@ fn of_a_command_line_only_what_chooses_the_way_of_the_kv_cache_leaves() {
 }
 
 #[test]
+fn of_the_configuration_of_tensorrt_llm_one_word_leaves() {
+    let file = "model: canary\nmoe_config:\n  backend: CUTLASS\ncache_transceiver_config:\n  # backend: canary\n  xbackend: canary\n  \
+                backend: DEFAULT  # canary\nkv_cache_config:\n  backend: canary\n";
+    let says = |backend: &str| format!("\"transceiver\": \"{backend}\"\n");
+    let not_read = |what: &str| format!("\"not_read\": \"{what}\"\n");
+    let over = |backend: &str| {
+        format!(
+            "--override-engine-args\0{{\"api_key\":\"canary\",\"cache_transceiver_config\":{{\"a\":1,\"backend\": {backend}}},\"moe_config\":{{\"backend\":\"canary\"}}}}\0"
+        )
+    };
+    let named = "--extra-engine-args\0/etc/e.yaml\0";
+    let dotted = "--trtllm.cache_transceiver_config.backend\0UCX\0";
+    let variable =
+        "DYN_TRTLLM_OVERRIDE_ENGINE_ARGS={\"cache_transceiver_config\": {\"backend\": \"MPI\"}}\0";
+    for (arguments, environ, file, wanted) in [
+        (named.to_owned(), "", file, says("DEFAULT")),
+        (
+            "--extra_engine_args=conf/e.yaml\0".to_owned(),
+            "",
+            file,
+            says("DEFAULT"),
+        ),
+        (
+            String::new(),
+            "DYN_TRTLLM_EXTRA_ENGINE_ARGS=/etc/e.yaml\0",
+            file,
+            says("DEFAULT"),
+        ),
+        (
+            named.to_owned(),
+            "",
+            "cache_transceiver_config: {max_tokens_in_buffer: 1, backend: \"UCX\"}\nmoe_config: {backend: canary}\n",
+            says("UCX"),
+        ),
+        // What is laid over the file goes before it, a flag before its variable.
+        (format!("{named}{dotted}"), "", file, says("UCX")),
+        (format!("{named}{}", over("\"MPI\"")), "", file, says("MPI")),
+        (named.to_owned(), variable, file, says("MPI")),
+        (
+            format!("{named}{}", over("\"UCX\"")),
+            variable,
+            file,
+            says("UCX"),
+        ),
+        (
+            format!(
+                "{named}--override-engine-args\0{{\"cache_transceiver_config\":{{\"a\":1}},\"b\":{{\"backend\":\"canary\"}}}}\0"
+            ),
+            "",
+            file,
+            says("DEFAULT"),
+        ),
+        (
+            format!("{named}{}", over("null")),
+            "",
+            file,
+            not_read("a value"),
+        ),
+        (
+            format!(
+                "{named}--override-engine-args\0{{\"cache_transceiver_config\":null,\"b\":{{\"backend\":\"canary\"}}}}\0"
+            ),
+            "",
+            file,
+            not_read("a value"),
+        ),
+        // Nothing chooses, or it is written in a way that is not read.
+        (
+            named.to_owned(),
+            "",
+            "moe_config:\n  backend: canary\n",
+            String::new(),
+        ),
+        (
+            named.to_owned(),
+            "",
+            "cache_transceiver_config: *canary\nmoe_config: {backend: canary}\n",
+            not_read("cache_transceiver_config"),
+        ),
+        (
+            "--extra-engine-args\0/nowhere.yaml\0".to_owned(),
+            "",
+            file,
+            not_read("--extra-engine-args"),
+        ),
+        (
+            "--extra-engine-args\0/etc\0".to_owned(),
+            "",
+            file,
+            not_read("--extra-engine-args"),
+        ),
+    ] {
+        for shell in shells() {
+            let root = machine("bare");
+            let process = root.path().join("proc/9");
+            for dir in ["cwd/conf", "../../etc"] {
+                std::fs::create_dir_all(process.join(dir)).unwrap();
+            }
+            let line = format!("python3\0-m\0dynamo.trtllm\0{arguments}");
+            std::fs::write(process.join("cmdline"), line).unwrap();
+            std::fs::write(process.join("environ"), environ).unwrap();
+            std::fs::write(process.join("cwd/conf/e.yaml"), file).unwrap();
+            std::fs::write(root.path().join("etc/e.yaml"), file).unwrap();
+            let snapshot = collect(&shell, &script(&[&ask::WORKER_KV_TRANSFER], &root));
+            let said = text(&snapshot, &ask::WORKER_KV_TRANSFER);
+            assert_eq!(said, wanted, "{} {arguments} {environ} {file}", shell.name);
+        }
+    }
+}
+
+#[test]
 fn packages_of_pythonpath_are_found_and_the_variable_stays() {
     for shell in shells() {
         let root = machine("bare");

@@ -1,7 +1,6 @@
 use crate::check;
 use crate::checks::declare::{Draft, Outcome};
 use crate::checks::mover::{self, Mover, WRAPPERS};
-use crate::checks::scope::Running;
 use crate::checks::{WorkerScope, WorkloadScope};
 use crate::judge::context::Backend;
 use crate::manifest::workload::{Role, Worker};
@@ -63,12 +62,12 @@ fn pair(scope: &WorkloadScope<'_>, left: &Worker, right: &Worker) -> Outcome {
         ]);
     }
     let workload = scope.workload;
-    let backend = |worker| {
+    let backend = |worker: &Worker| {
         WorkerScope {
             worker,
             workload,
             on_one_node: false,
-            running: Running::default(),
+            running: scope.engines.running(workload, worker.role),
         }
         .backend()
     };

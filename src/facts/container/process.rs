@@ -127,6 +127,7 @@ pub(super) fn kv_transfer(snapshot: &Snapshot) -> Observed<Seen<KvTransfer>> {
         for line in text.lines().filter(|line| !line.trim().is_empty()) {
             if let Ok(Value::Object(one)) = serde_json::from_str(&format!("{{{line}}}")) {
                 movers.extend(named_in(&one));
+                movers.extend(transceiver(&one, snapshot));
                 all.extend(one);
             }
         }
@@ -160,6 +161,25 @@ pub(super) fn kv_transfer(snapshot: &Snapshot) -> Observed<Seen<KvTransfer>> {
         }
         (None, Observed::Missing(skip)) => Observed::Missing(skip),
     }
+}
+
+/// What TensorRT-LLM moves KV by. Its DEFAULT is what a switch in the environment says.
+fn transceiver(config: &serde_json::Map<String, Value>, snapshot: &Snapshot) -> Option<String> {
+    let name = config.get("transceiver")?.as_str()?;
+    if !name.eq_ignore_ascii_case("default") {
+        return Some(sanitise::line(name, 80));
+    }
+    let environment = environment_of(snapshot);
+    let Some(environment) = environment.known() else {
+        // A switch may say anything.
+        return Some("unknown".to_owned());
+    };
+    let value = |name: &str| environment.variables.get(name).map(String::as_str);
+    Some(
+        catalogue::switch_of_trtllm(value)
+            .unwrap_or("nixl")
+            .to_owned(),
+    )
 }
 
 /// The connector or transfer backend that a configuration names.
