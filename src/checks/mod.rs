@@ -385,6 +385,11 @@ fn running(container: &Container<'_>) -> Running {
         locks_memory: memory::memlock_limited::is_enough(container),
         routes_roce: rdma::roce_address_missing::is_routed(container),
         opens_devices: usable.is_ok_and(|ports| !ports.is_empty()),
+        holds_channel: container
+            .facts
+            .gpu
+            .imex_channels()
+            .is_ok_and(|channels| !channels.is_empty()),
         backend: live::started_with(container),
     }
 }

@@ -37,6 +37,8 @@ pub struct Running {
     pub routes_roce: bool,
     /// It can open RDMA devices with ACTIVE ports.
     pub opens_devices: bool,
+    /// It has an IMEX channel that it may open.
+    pub holds_channel: bool,
     /// The backend of NIXL, or the other mover, that its processes were started with.
     pub backend: Option<Backend>,
 }
@@ -71,6 +73,7 @@ impl Heard {
         all.locks_memory &= running.locks_memory;
         all.routes_roce &= running.routes_roce;
         all.opens_devices &= running.opens_devices;
+        all.holds_channel &= running.holds_channel;
         all.backend = all.backend.filter(|own| Some(*own) == running.backend);
         if let Some((engine, version)) = container.facts.software.engine() {
             self.engines

@@ -46,6 +46,19 @@ fn run(scope: &WorkerScope<'_>) -> Outcome {
             .iter()
             .all(|r| matches!(r, Reach::ComputeDomain | Reach::DraRdma));
     if let Some(claim) = worker.unresolved_claims.first().filter(|_| only_hinted) {
+        let shown = match (scope.running.opens_devices, scope.running.holds_channel) {
+            (true, _) => Some("can open RDMA devices"),
+            (false, true) => Some("have an IMEX channel"),
+            (false, false) => None,
+        };
+        if let Some(shown) = shown {
+            let detail = format!(
+                "the pod claims {claim}, whose template was not read, and the containers that run {shown}"
+            );
+            return Ok(vec![
+                Draft::ok(detail).with([worker.resources_spot.evidence()]),
+            ]);
+        }
         let detail = format!(
             "the pod claims {claim}, whose template is not in this input: it may be a fast path"
         );
