@@ -504,11 +504,23 @@ fn a_slow_lane_is_a_warn_with_threshold_and_source() {
         ("ib/mlx5_1:1/tx_bytes", FULL / 2),
     ]);
     assert_eq!(judged(&record).steps[0].of_line_rate, Some(0.925));
-    // A rate that is not known is not judged.
+    // A rate that is not known is not judged, unless it is that of TCP.
     for rate in [None, Some("10 Gb/sec (4X SDR)".into())] {
         let mut record = good();
         record.initiator.ready.as_mut().unwrap().ports[0].rate = rate;
         assert_eq!(judged(&record).steps[0].of_line_rate, None);
+        for (gbps, proven) in [(4.0, true), (3.9, false)] {
+            record.steps[0].xfer.gbps = gbps;
+            let verdict = judged(&record);
+            assert_eq!(verdict.proven, proven, "{gbps}: {}", verdict.detail);
+            let status = if proven { Status::Ok } else { Status::Warn };
+            assert_eq!(verdict.status, status, "{gbps}: {}", verdict.detail);
+        }
+        let said = judged(&record).detail;
+        assert!(
+            said.contains("3.90 Gb/s, below the 4 Gb/s that TCP"),
+            "{said}"
+        );
     }
     let known = Intent {
         line_rates: [("mlx5_0:1".to_owned(), 800.0)].into(),
@@ -856,6 +868,11 @@ fn nvlink_within_and_between_nodes() {
         "{}",
         verdict.detail
     );
+    record.steps[0].xfer.gbps = 0.08;
+    let crawling = judged(&record);
+    assert_eq!((crawling.status, crawling.proven), (Status::Warn, false));
+    assert_eq!(crawling.unproven[0].kind, GapKind::Contradicted);
+    record.steps[0].xfer.gbps = 3000.0;
     record.initiator.log.lane = log("invented-cuda-ipc").replace("intra-node", "inter-node");
     let mnnvl = Intent {
         path: Path::MultiNodeNvlink,

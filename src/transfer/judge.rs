@@ -113,6 +113,8 @@ pub struct StepVerdict {
     pub gbps: f64,
     /// Share of the line rate of the ports that carried it.
     pub of_line_rate: Option<f64>,
+    /// Where no port tells a line rate: the bandwidth is below [`RATE_TCP`].
+    pub crawls: bool,
     /// Why the bandwidth cannot be true, where it cannot.
     pub impossible: Option<String>,
     /// One line for a report: lane, bandwidth, latency, load.
@@ -123,6 +125,9 @@ pub struct StepVerdict {
 pub const RATE_FAR: f64 = 0.7;
 /// Below this share a lane looks like TCP or a software bounce, whatever its name is.
 pub const RATE_BOUNCE: f64 = 0.05;
+/// Below this, in Gb/s, the lane is no faster than TCP or a software bounce, which reach 0.5 to 3 GB/s: for lanes whose line rate no
+/// port tells (NVLink, a port of unknown speed).
+pub const RATE_TCP: f64 = 4.0;
 /// Smaller operations are not held against a line rate: one at a time, latency dominates them.
 pub const RATE_BYTES: u64 = 64 << 20;
 /// Where the thresholds come from.

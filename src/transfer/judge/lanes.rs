@@ -1,5 +1,6 @@
 //! The verdict on right bytes: which lane carried them, and how fast.
 
+use super::limits::crawls;
 use super::{Intent, Path, RATE_BOUNCE, RATE_FAR, RATE_SOURCE, StepVerdict, Verdict, verdict};
 use crate::pair::{BULK_BYTES, RATE_OK, WRONG_LANE};
 use crate::report::{SkipReason, Status};
@@ -273,8 +274,18 @@ fn contradicted(
     }
 }
 
-/// A lane well below the rate of its port.
+const SLOW_FIX: &str = "Run it again while the workers are idle. If it stays low: compare the PCIe speed and width of the NIC with \
+its rate, and use a GPU and a NIC under one PCIe switch.";
+
+/// A lane well below the rate of its port, or below any that is worth its name.
 fn slow(bulk: &[&StepVerdict]) -> Option<Verdict> {
+    if let Some(step) = bulk.iter().find(|s| s.crawls) {
+        return Some(Verdict {
+            proven: false,
+            fix: Some(SLOW_FIX.to_owned()),
+            ..verdict(Status::Warn, crawls(step))
+        });
+    }
     let judged = bulk.iter().filter_map(|s| Some((s.of_line_rate?, s)));
     let (share, step) = judged.min_by(|a, b| a.0.total_cmp(&b.0))?;
     if share >= RATE_OK {
@@ -301,12 +312,10 @@ fn slow(bulk: &[&StepVerdict]) -> Option<Verdict> {
         step.gbps,
         RATE_OK * 100.0,
     );
-    let fix = "Run it again while the workers are idle. If it stays low: compare the PCIe speed and width of the NIC with \
-               its rate, and use a GPU and a NIC under one PCIe switch.";
     Some(Verdict {
         // What it looks like is not what is meant, whatever its name is.
         proven: share >= RATE_BOUNCE,
-        fix: Some(fix.to_owned()),
+        fix: Some(SLOW_FIX.to_owned()),
         ..verdict(Status::Warn, detail)
     })
 }

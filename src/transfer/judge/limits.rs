@@ -1,7 +1,7 @@
 //! What limits a verdict: why right bytes prove no lane, and what else a reader should know.
 
 use super::lanes::percent;
-use super::{Intent, Path, RATE_BOUNCE, StepVerdict};
+use super::{Intent, Path, RATE_BOUNCE, RATE_TCP, StepVerdict};
 use crate::report::{Gap, GapKind};
 use crate::transfer::counted::Agreement;
 use crate::transfer::lane::Class;
@@ -29,6 +29,9 @@ pub(super) fn gaps(record: &TransferRecord, steps: &[StepVerdict], intent: &Inte
         }
         if let Some(why) = &step.impossible {
             add(GapKind::Contradicted, why.clone());
+        }
+        if step.crawls {
+            add(GapKind::Contradicted, crawls(step));
         }
         if let Some(share) = step.of_line_rate.filter(|share| *share < RATE_BOUNCE) {
             let why = format!(
@@ -90,6 +93,14 @@ pub(super) fn gaps(record: &TransferRecord, steps: &[StepVerdict], intent: &Inte
         add(GapKind::HostMemory, why);
     }
     out
+}
+
+/// What so low a bandwidth says, where there is no line rate to hold it against.
+pub(super) fn crawls(step: &StepVerdict) -> String {
+    format!(
+        "{} reached {:.2} Gb/s, below the {RATE_TCP:.0} Gb/s that TCP or a bounce through software reach (judgement of this project)",
+        step.what, step.gbps
+    )
 }
 
 pub(super) fn caveats(

@@ -1,6 +1,6 @@
 //! One step of a transfer: its lane, what counters say of it, and its share of the line rate.
 
-use super::{Intent, RATE_BYTES, StepVerdict};
+use super::{Intent, RATE_BYTES, RATE_TCP, StepVerdict};
 use crate::pair::{BULK_BYTES, impossible};
 use crate::transfer::counted;
 use crate::transfer::lane::{self, Class, Lane, Unknown};
@@ -62,6 +62,11 @@ pub(super) fn step(
     let of_line_rate = rate
         .filter(|rate| total >= RATE_BYTES && *rate > 0.0)
         .map(|rate| xfer.gbps / rate);
+    let fast = matches!(
+        lane.as_ref().map(|lane| lane.class),
+        Ok(Class::Rdma | Class::Nvlink | Class::MultiNodeNvlink)
+    );
+    let crawls = fast && rate.is_none() && total >= RATE_BYTES && xfer.gbps < RATE_TCP;
     let shown = match &lane {
         Ok(lane) => lane.to_string(),
         Err(unknown) => format!("unknown lane ({})", unknown.why),
@@ -95,6 +100,7 @@ pub(super) fn step(
         counters,
         gbps: xfer.gbps,
         of_line_rate,
+        crawls,
         impossible,
         line,
     }
