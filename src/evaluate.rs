@@ -425,24 +425,11 @@ fn next(report: &Report, record: &Deployment) -> Option<String> {
             Some(open) => open.fix.clone(),
             None => Some(format!(
                 "{}, then `{command} --transfer` again",
-                judged(report)?
+                report.way_to_judge()?
             )),
         },
         _ => None,
     }
-}
-
-/// What gets the first check judged that trust needs beside proven lanes.
-fn judged(report: &Report) -> Option<String> {
-    let held = report.held_back();
-    let fix = held.iter().find_map(|finding| finding.fix.clone());
-    fix.or_else(|| {
-        let first = held.first()?;
-        Some(format!(
-            "mend what keeps {} ({}) from being judged",
-            first.name, first.id
-        ))
-    })
 }
 
 /// What the containers of a deployment cannot show. Where a transfer was made, it shows the effect, and its words name the cause.

@@ -419,6 +419,19 @@ impl Report {
         }
     }
 
+    /// What gets the first of these judged, as an action.
+    pub fn way_to_judge(&self) -> Option<String> {
+        let held = self.held_back();
+        let fix = held.iter().find_map(|finding| finding.fix.clone());
+        fix.or_else(|| {
+            let first = held.first()?;
+            Some(format!(
+                "mend what keeps {} ({}) from being judged",
+                first.name, first.id
+            ))
+        })
+    }
+
     /// What the pipeline should do. `fail_on`: from which status on a finding fails the run. `require_trusted`: anything but
     /// trusted is 3.
     pub fn exit_code(&self, fail_on: FailOn, require_trusted: bool) -> ExitCode {

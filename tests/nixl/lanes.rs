@@ -22,6 +22,12 @@ async fn rdma_with_counters_that_agree_is_proven() {
     // Nothing failed; a required check that this fixture leaves open keeps the word from being "trusted".
     run.assert_trust("unproven");
     assert_eq!(run.code, Some(0), "{}", run.stdout);
+    // Which check that is and what to do is said.
+    let report = run.report();
+    let verdict = report["verdict"].as_str().unwrap();
+    assert!(verdict.contains("which could not be judged"), "{verdict}");
+    let next = report["next"].as_str().unwrap();
+    assert!(next.contains("nixl --transfer --pod d --peer p"), "{next}");
     assert_eq!(run.finding("d", "nixl")["status"], "ok");
     assert_clean(&fake, &[p.path(), d.path()]).await;
     // Only what is documented was asked of the API server, and only two programs were started.

@@ -99,7 +99,10 @@ pub(super) fn next(arguments: &Arguments, report: &Report, snapshots: &[Folded])
                 all.replace(&sample, "")
             ))
         }
-        None => None,
+        None => {
+            let again = own(arguments.how.memory);
+            Some(format!("{}, then `{again}` again", report.way_to_judge()?))
+        }
     }
 }
 
