@@ -17,7 +17,7 @@ use std::time::Duration;
 pub enum Cause {
     /// 401.
     #[error(
-        "the API server rejects the credentials (401 Unauthorized); log in again, or renew the token or certificate of this kubeconfig user"
+        "the API server rejects the credentials (401 Unauthorized); log in again, or renew the token or certificate of the user in the kubeconfig (in a pod: the token of its service account)"
     )]
     Unauthorized,
     /// 403.
