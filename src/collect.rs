@@ -605,7 +605,7 @@ pub mod pods {
                 |value: &str| catalogue::find(name).is_none_or(|v| catalogue::withheld(v, value));
             out.push_str(&match value {
                 EnvValue::Literal(value) if withheld(value) => format!("{name}<-withheld\n"),
-                EnvValue::Literal(value) => format!("{name}={}\n", value.replace('\n', "\\n")),
+                EnvValue::Literal(value) => format!("{name}={}\n", catalogue::one_line(value)),
                 EnvValue::Reference(from) => format!("{name}<-{}\n", kind(from)),
             });
         }

@@ -5,6 +5,7 @@
 mod dynamo;
 mod engines;
 mod libfabric;
+mod lines;
 mod lookup;
 mod nccl;
 mod nixl;
@@ -17,6 +18,7 @@ mod withheld;
 mod words;
 
 pub use engines::switch_of_trtllm;
+pub use lines::{is_json, one_line};
 pub use lookup::{all, find, nearest};
 pub use ucx_names::ucx_name_known;
 pub use variable::{Owner, Scope, Sensitivity, ValueKind, Variable};

@@ -326,7 +326,17 @@ fn trtllm(kv: &mut KvTransfer, config: &Config<'_>, overrides: &Overrides<'_>) {
                 let node = config.root()?.at(&TRANSCEIVER)?;
                 Some(known(BACKENDS, node.word().filter(|_| !is_null(node))?))
             };
-            written().or_else(|| kv.backend.take())
+            match written() {
+                Some(_) if overrides.may_drop(TRANSCEIVER[0]) => {
+                    kv.unresolved = Some(format!(
+                        "{}, over which other keys of {} are laid: whether it still holds depends on the release",
+                        TRANSCEIVER.join("."),
+                        TRANSCEIVER[0]
+                    ));
+                    None
+                }
+                written => written.or_else(|| kv.backend.take()),
+            }
         }
     };
 }
@@ -434,6 +444,18 @@ mod tests {
             ("cache_transceiver_config: ${CACHE}", "", false, true),
             ("tensor_parallel_size: 4", "{\"a\": 1}", true, false),
             ("tensor_parallel_size: 4", "{", false, true),
+            (
+                "cache_transceiver_config: {backend: UCX}",
+                "{\"cache_transceiver_config\": {\"max_tokens_in_buffer\": 8}}",
+                false,
+                true,
+            ),
+            (
+                "cache_transceiver_config: {max_tokens_in_buffer: 8}",
+                "{\"cache_transceiver_config\": {\"max_tokens_in_buffer\": 9}}",
+                true,
+                false,
+            ),
             (
                 "tensor_parallel_size: 4",
                 "{\"cache_transceiver_config\": {\"backend\": \"UCX\"}}",

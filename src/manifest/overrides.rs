@@ -115,7 +115,8 @@ fn laid(whole: &Value, path: &[&str]) -> Option<Laid> {
         Value::Null => Some(Laid::Null),
         Value::String(word) => Some(Laid::Word(word.clone())),
         Value::Number(number) => Some(Laid::Word(number.to_string())),
-        Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+        Value::Bool(is) => Some(Laid::Word(is.to_string())),
+        Value::Array(_) | Value::Object(_) => None,
     }
 }
 

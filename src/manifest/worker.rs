@@ -263,7 +263,10 @@ fn catalogued(
                 env::Value::Text(text) if !scope.budget.variable(text.len()) => EnvValue::Dynamic,
                 env::Value::Text(text) if is_several_lines(text) => EnvValue::Withheld,
                 env::Value::Text(text) if catalogue::withheld(variable, text) => EnvValue::Withheld,
-                env::Value::Text(text) => EnvValue::Literal(text.chars().take(VALUE_CAP).collect()),
+                env::Value::Text(text) => {
+                    let text = catalogue::one_line(text);
+                    EnvValue::Literal(text.chars().take(VALUE_CAP).collect())
+                }
                 env::Value::Elsewhere => EnvValue::ValueFrom,
                 env::Value::Dynamic => EnvValue::Dynamic,
             };
@@ -293,10 +296,7 @@ fn catalogued(
 /// Several lines that are no JSON: no transport variable is written so, and a quote that ends too late makes such a
 /// value of whatever stands behind it.
 fn is_several_lines(text: &str) -> bool {
-    let text = text.trim();
-    text.contains('\n')
-        && !(text.starts_with(['{', '['])
-            && serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok())
+    text.trim().contains('\n') && !catalogue::is_json(text)
 }
 
 /// The part of a range that ends with the name: the value is not for showing.

@@ -5,6 +5,7 @@
 
 use super::script::{FIELDS, Script};
 use crate::ask::{self, Ask, Kind, Needs};
+use crate::catalogue;
 use crate::observed::Skip;
 use crate::report::SkipReason;
 use crate::sanitise;
@@ -53,7 +54,14 @@ pub fn read(script: &Script, output: &[u8], lost: &Skip) -> BTreeMap<String, Ans
             if let Answer::Text(text) = &mut answer
                 && ask.id == ask::ENVIRONMENT.id
             {
-                *text = text.replace(LINE_BREAK, "\\n");
+                let lines = text.split('\n').map(|line| match line.split_once('=') {
+                    Some((name, value)) if value.contains(LINE_BREAK) => {
+                        let value = value.replace(LINE_BREAK, "\n");
+                        format!("{name}={}", catalogue::one_line(&value))
+                    }
+                    _ => line.to_owned(),
+                });
+                *text = lines.collect::<Vec<_>>().join("\n");
             }
             (ask.id.to_owned(), answer)
         })

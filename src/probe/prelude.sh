@@ -411,7 +411,11 @@ container_environment() { # id cap
     eval "v=\${$n-\$NONCE}"
     [ "$v" != "$NONCE" ] || continue
     case $v in *'
-'*) v='(several lines)' ;; esac
+'*)
+      # JSON means the same on one line.
+      case $v in '{'* | '['*) v=$(printf %s "$v" | tr '\n' ' ' 2>/dev/null); v=${v% } ;; *) v= ;; esac
+      v=${v:-'(several lines)'} ;;
+    esac
     clean; put "$n=$v"
   done
   set +f; IFS=' 	
@@ -475,16 +479,19 @@ transceiver() {
   [ "${#laid_over}" -le 16384 ] || { put '"not_read": "a long value"'; return; }
   case $laid_over in
     *\\*) put '"not_read": "an escaped value"'; return ;;
+    *'"cache_transceiver_config"'*'"cache_transceiver_config"'*) put '"not_read": "a value"'; return ;;
     *'"cache_transceiver_config"'*)
-      v=${laid_over#*'"cache_transceiver_config"'}; v=${v#"${v%%[!: 	]*}"}
-      case ${v%%'}'*} in
+      v=${laid_over#*'"cache_transceiver_config"'}; v=${v#"${v%%[!: 	]*}"}; v=${v%%'}'*}
+      case $v in
+        # Something within it, or twice: which of it counts takes a reader of JSON.
+        '{'*'{'* | *'"backend"'*'"backend"'*) put '"not_read": "a value"' ;;
         '{'*'"backend"'*)
           v=${v#*'"backend"'}; v=${v#"${v%%[!: 	]*}"}
-          case $v in '"'*'"'*) v=${v#'"'}; kv_word transceiver "${v%%'"'*}" ;; *) put '"not_read": "a value"' ;; esac
-          return ;;
-        '{'*) ;;
-        *) put '"not_read": "a value"'; return ;;
-      esac ;;
+          case $v in '"'*'"'*) v=${v#'"'}; kv_word transceiver "${v%%'"'*}" ;; *) put '"not_read": "a value"' ;; esac ;;
+        # It depends on the release whether the rest of what the file says there is dropped.
+        *) put '"not_read": "--override-engine-args"' ;;
+      esac
+      return ;;
   esac
   [ -z "$laid_by" ] || { kv_word transceiver "$laid_by"; return; }
   case $engine_file in
@@ -498,6 +505,7 @@ transceiver() {
   # Of the file one word leaves. A key that is there and whose backend is not found may be written in another way.
   v=$(sed -nE '5000q;s/#.*//;/^.?cache_transceiver_config/,/^[^ 	]/{/^.?cache_transceiver_config/!{/^[^ 	]/d;};s/^(.*[ 	{,])?["'"'"']?backend["'"'"']?[ 	]*:[ 	]*["'"'"']?([A-Za-z_]{1,20})["'"'"']?[ 	]*([,}].*)?$/transceiver \2/p;};s/^.?cache_transceiver_config.*/not_read/p' "$f" 2>/dev/null </dev/null)
   case $v in
+    *'transceiver null'*) ;;
     *'transceiver '*) v=${v#*'transceiver '}; kv_word transceiver "${v%%[!A-Za-z_]*}" ;;
     *not_read*) put '"not_read": "cache_transceiver_config"' ;;
   esac

@@ -313,6 +313,26 @@ fn without_catalogued_names_no_variable_leaves() {
     assert!(!VARIABLES.is_empty());
 }
 
+/// JSON over several lines is what it is on one line; in any other value a line break is shown, and makes no variable.
+#[test]
+fn values_of_several_lines_stay_one_value() {
+    for shell in shells() {
+        let root = machine("bare");
+        let process = root.path().join("proc/9");
+        std::fs::create_dir_all(&process).unwrap();
+        std::fs::write(process.join("cmdline"), "python3\0-m\0dynamo.vllm\0").unwrap();
+        let environ = "KV_TRANSFER_CONFIG={\n \"kv_connector\": \"NixlConnector\"\n}\n\0UCX_TLS=rc\nUCX_NET_DEVICES=x\0";
+        std::fs::write(process.join("environ"), environ).unwrap();
+        let snapshot = collect(&shell, &script(&[&ask::ENVIRONMENT], &root));
+        assert_eq!(
+            text(&snapshot, &ask::ENVIRONMENT),
+            "# process 9 dynamo.vllm\nKV_TRANSFER_CONFIG={  \"kv_connector\": \"NixlConnector\" }\nUCX_TLS=rc\\nUCX_NET_DEVICES=x\n",
+            "{}",
+            shell.name
+        );
+    }
+}
+
 /// An environment is known by how its interpreter is called: its own packages lie beside that, those of the interpreter
 /// itself beside the file that the link leads to.
 #[test]
@@ -484,7 +504,30 @@ fn of_the_configuration_of_tensorrt_llm_one_word_leaves() {
             ),
             "",
             file,
-            says("DEFAULT"),
+            not_read("--override-engine-args"),
+        ),
+        // Which of it counts takes a reader of JSON.
+        (
+            format!(
+                "{named}--override-engine-args\0{{\"cache_transceiver_config\":{{\"x\":{{\"y\":1}},\"backend\":\"UCX\"}}}}\0"
+            ),
+            "",
+            file,
+            not_read("a value"),
+        ),
+        (
+            format!(
+                "{named}--override-engine-args\0{{\"cache_transceiver_config\":{{\"backend\":\"UCX\"}},\"cache_transceiver_config\":{{\"backend\":\"MPI\"}}}}\0"
+            ),
+            "",
+            file,
+            not_read("a value"),
+        ),
+        (
+            named.to_owned(),
+            "",
+            "cache_transceiver_config:\n  backend: null\n",
+            String::new(),
         ),
         (
             format!("{named}{}", over("null")),
@@ -498,7 +541,7 @@ fn of_the_configuration_of_tensorrt_llm_one_word_leaves() {
             ),
             "",
             file,
-            not_read("a value"),
+            not_read("--override-engine-args"),
         ),
         // Nothing chooses, or it is written in a way that is not read.
         (

@@ -17,7 +17,13 @@ use std::time::Duration;
 
 const NONCE: &str = "4f1c09d6a7b35e82";
 
-const VARIABLES: &[&str] = &["UCX_TLS", "UCX_NET_DEVICES", "NATS_SERVER", "NCCL_IB_HCA"];
+const VARIABLES: &[&str] = &[
+    "UCX_TLS",
+    "UCX_NET_DEVICES",
+    "NATS_SERVER",
+    "NCCL_IB_HCA",
+    "KV_TRANSFER_CONFIG",
+];
 
 fn script(asks: &[&'static Ask], root: &Scratch) -> Script {
     let root = root.path().to_str().unwrap();

@@ -29,6 +29,7 @@ const FLAGS: &[&str] = &[
     "disaggregation-bootstrap-port",
     "disaggregation-transfer-backend",
     "kv-transfer-config",
+    "kv-events-config",
     "connector",
     "host",
     "model",
@@ -120,8 +121,9 @@ pub(super) fn overrides(text: &str) -> String {
                 .map(|(key, value)| (key.clone(), plain(value)))
                 .collect(),
             Value::String(word) if word.len() <= 20 && word.chars().all(is_plain) => value.clone(),
-            Value::Null | Value::Number(_) => value.clone(),
-            _ => HIDDEN.into(),
+            Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+            // Neither a word nor nothing: whoever reads it knows that it was not read.
+            _ => Value::Array(Vec::new()),
         }
     }
     let kept: Map<String, Value> = all
@@ -201,6 +203,12 @@ fn word(text: &str, before: &str) -> String {
                 _ => format!("{head}={HIDDEN}"),
             };
         }
+        if head == OVERRIDES[1] {
+            return format!("{head}={}", quoted_overrides(value));
+        }
+        if head == CONFIG_FILE {
+            return format!("{head}={}", path(&bare(value)));
+        }
         if let Some(known) = catalogue::find(head) {
             // A computed value, and one that nobody may see, are the same to the reader: known only when it runs.
             let hidden = catalogue::withheld(known, &bare(value));
@@ -261,6 +269,11 @@ fn script(text: &str) -> Option<String> {
         let end = word_end(rest)?;
         let (whole, more) = rest.split_at(end);
         rest = more;
+        // A line that goes on: what stands before it is still the word before.
+        if whole.trim() == "\\" {
+            out.push_str(whole);
+            continue;
+        }
         // `rc;` is a word and what ends it.
         let bare = whole.trim_end_matches(';');
         out.push_str(&if bare.is_empty() {
