@@ -122,7 +122,8 @@ pub fn of(target: Target, snapshot: &Snapshot, above: &Above<'_>) -> Environment
 
 fn written(worker: &Worker) -> BTreeMap<String, Said> {
     let said = |value: &EnvValue| match value {
-        EnvValue::Literal(text) => Said::Literal(text.clone()),
+        // As it is read of a process.
+        EnvValue::Literal(text) => Said::Literal(catalogue::one_line(text).into_owned()),
         EnvValue::ValueFrom => Said::From("valueFrom".to_owned()),
         EnvValue::Dynamic => Said::From("computed at start".to_owned()),
         EnvValue::Withheld => Said::Withheld,

@@ -16,8 +16,8 @@ use crate::hosting;
 use crate::manifest::workload::{Worker, Workload};
 use crate::manifest::{self, Inventory, Text, view};
 use crate::report::{
-    Evidence, Finding, GapKind, InputError, NotSeen, Note, PODS_LIST, Pairs, Report, TRANSFER,
-    Trust, first_fault,
+    Evidence, Finding, GapKind, InputError, NotSeen, Note, PODS_LIST, Pairs, Report, SkipReason,
+    TRANSFER, Trust, first_fault,
 };
 use crate::sanitise;
 use crate::selected::Selection;
@@ -403,8 +403,16 @@ fn next(report: &Report, record: &Deployment) -> Option<String> {
             Some(format!("apply 1, then `{command}` again"))
         }
         Trust::Untrusted => Some(format!("apply 1, then `{command} --transfer`")),
-        // No transfer gets further.
-        Trust::Unproven if report.beside_nixl().is_some() => report.beside_nixl()?.fix.clone(),
+        Trust::Unproven if report.beside_nixl().is_some() => {
+            let finding = report.beside_nixl()?;
+            let fix = finding.fix.clone()?;
+            Some(match finding.reason {
+                // It may turn out to be NIXL.
+                Some(SkipReason::Unresolved) => format!("{fix}, then `{command} --transfer`"),
+                // No transfer gets further.
+                _ => fix,
+            })
+        }
         Trust::Unproven if !report.undone().is_empty() => Some(format!(
             "apply the fix of the transfer, then `{command} --transfer` again"
         )),

@@ -36,6 +36,7 @@ use serde::{Deserialize, Serialize};
 pub use status::{KvPath, SkipReason, Status};
 use std::collections::BTreeSet;
 pub use trust::Trust;
+use trust::holds_back;
 use verdict::{beside_nixl, held_back, not_whole, undone, unlisted, unreached, verdict};
 pub use workload::{EnvReport, SourceRef, WorkerReport, WorkloadReport};
 
@@ -411,25 +412,46 @@ impl Report {
         not_whole(&self.checks)
     }
 
-    /// What keeps the run from being trusted although the lane of every pair was proven; nothing where that is not so.
-    pub fn held_back(&self) -> Vec<&Finding> {
-        match self.trust == Trust::Unproven && self.pairs.proven() {
-            true => held_back(&self.checks),
-            false => Vec::new(),
+    /// What could not be judged and keeps the run from being trusted although the lane of every pair was proven, each with how many
+    /// more objects it is said of: what could not be looked at before what may follow from it. Nothing where that is not so.
+    pub fn open_questions(&self) -> Vec<(&Finding, usize)> {
+        let mut held: Vec<(&Finding, usize)> = Vec::new();
+        if self.trust != Trust::Unproven || !self.pairs.proven() {
+            return held;
         }
+        let skipped = |f: &&Finding| f.status == Status::Skipped;
+        for finding in held_back(&self.checks).into_iter().filter(skipped) {
+            let same = |(first, _): &&mut (&Finding, usize)| {
+                (first.id, &first.detail) == (finding.id, &finding.detail)
+            };
+            match held.iter_mut().find(same) {
+                Some((_, more)) => *more += 1,
+                None => held.push((finding, 0)),
+            }
+        }
+        held
     }
 
     /// What gets the first of these judged, as an action.
     pub fn way_to_judge(&self) -> Option<String> {
-        let held = self.held_back();
-        let fix = held.iter().find_map(|finding| finding.fix.clone());
-        fix.or_else(|| {
-            let first = held.first()?;
-            Some(format!(
+        let Some((first, _)) = self.open_questions().into_iter().next() else {
+            let left_out = self
+                .checks
+                .iter()
+                .find(|f| f.left_out.is_some() && holds_back(f))?;
+            return Some(format!(
+                "judge {} ({}) as well, which was left out on request",
+                left_out.name, left_out.id
+            ));
+        };
+        let again = || Some(first.reason?.look_again()?.to_owned());
+        let named = || {
+            format!(
                 "mend what keeps {} ({}) from being judged",
                 first.name, first.id
-            ))
-        })
+            )
+        };
+        Some(again().or_else(|| first.fix.clone()).unwrap_or_else(named))
     }
 
     /// What the pipeline should do. `fail_on`: from which status on a finding fails the run. `require_trusted`: anything but

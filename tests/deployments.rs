@@ -80,11 +80,18 @@ fn fleet(machine: &str, resource: &str, roles: &[&str]) -> Bundle {
         };
         nodes.insert(format!("node-{n}"), node);
     }
+    let backends = match resource {
+        "vpc.amazonaws.com/efa" => {
+            ", \"kv_connector_extra_config\": {\"backends\": [\"LIBFABRIC\"]}"
+        }
+        _ => "",
+    };
     let groups = ["prefill", "decode"].map(|role| {
         format!(
             "- name: {role}\n  type: {role}\n  replicas: {}\n  podTemplate:\n    spec:\n      affinity: {{podAntiAffinity: \
              {{requiredDuringSchedulingIgnoredDuringExecution: [{{labelSelector: {{}}, topologyKey: kubernetes.io/hostname}}]}}}}\n\
-             \x20     containers:\n      - name: main\n        resources: {{limits: {{nvidia.com/gpu: 8, {resource}: 8}}}}\n\
+             \x20     containers:\n      - name: main\n        command: [python3, -m, dynamo.vllm]\n        \
+             args: [--kv-transfer-config, '{{\"kv_connector\": \"NixlConnector\"{backends}}}']\n        resources: {{limits: {{nvidia.com/gpu: 8, {resource}: 8}}}}\n\
              \x20       securityContext: {{privileged: true}}\n",
             roles.len() / 2
         )

@@ -156,7 +156,7 @@ fn v1alpha1_levels_resources_and_files() {
             .unresolved
             .as_deref()
             .unwrap()
-            .contains("/nowhere.yaml, which is in no ConfigMap that was read")
+            .contains("/nowhere.yaml, which no ConfigMap that was read holds as YAML")
     );
 }
 
@@ -566,7 +566,7 @@ fn only_words_that_engines_know_are_kept() {
     let unresolved = |name: &str| worker(graph, name).kv_transfer.unresolved.clone();
     assert_eq!(
         unresolved("e").as_deref(),
-        Some("--config, which is in no ConfigMap that was read")
+        Some("--config, which no ConfigMap that was read holds as YAML")
     );
     assert_eq!(
         unresolved("w").as_deref(),

@@ -64,6 +64,11 @@ pub(super) fn context(place: &Place, facts: &Facts) -> Context {
         dmabuf: dmabuf(facts).0,
         efa: efa(facts),
         backend: backend(facts),
+        host_buffers: facts
+            .process
+            .kv_transfer
+            .known()
+            .is_some_and(|config| config.host_memory == Some(true)),
         netplugin: netplugin(facts),
         // An aggregated worker sends no KV to another node.
         internode: match place.role.as_deref() {
@@ -441,10 +446,16 @@ pub(super) fn started_with(container: &Container<'_>) -> Option<Backend> {
     }
     match mover::of(Some(&**config), None)? {
         // Every engine takes UCX where nothing chooses another one.
-        Mover::Nixl => Some(match container.context.backend {
-            Backend::Unknown => Backend::Ucx,
-            named => named,
-        }),
+        Mover::Nixl => match container.context.backend {
+            // A variable may choose another one.
+            Backend::Unknown => container
+                .facts
+                .process
+                .environment
+                .known()
+                .map(|_| Backend::Ucx),
+            named => Some(named),
+        },
         Mover::Other(other) => other.alone.then_some(Backend::Other),
         Mover::Open(_) => None,
     }

@@ -23,24 +23,41 @@ pub struct Open {
     pub by: &'static str,
     /// What makes it known, as an action.
     pub make_known: &'static str,
+    /// It may be NIXL: once it is known, a transfer gets further.
+    pub may_be_nixl: bool,
 }
 
 static UNKNOWN_BACKEND: Open = Open {
     by: "a transfer backend that this tool does not know",
     make_known: "name nixl as the transfer backend of both roles, or look at the lane by what the backend itself logs and counts",
+    may_be_nixl: false,
 };
 static UNKNOWN_CONNECTOR: Open = Open {
     by: "a connector that this tool does not know",
     make_known: "choose NixlConnector in both roles, or look at the lane by what the connector itself logs and counts",
+    may_be_nixl: false,
 };
 static UNSEEN_PARTS: Open = Open {
     by: "a connector whose parts are not in the input",
     make_known: "write what the connector holds into --kv-transfer-config itself",
+    may_be_nixl: true,
+};
+static UNSEEN_START: Open = Open {
+    by: "what its start script chooses, and that was not seen",
+    make_known: "let the command line of the worker be read (`node --pod POD` says what stands in the way), or write the engine and its \
+                 KV transfer into the arguments of the pod",
+    may_be_nixl: true,
+};
+static NO_CONNECTOR: Open = Open {
+    by: "what vLLM takes without --kv-transfer-config, which depends on the release of Dynamo",
+    make_known: "state it in both roles: --kv-transfer-config '{\"kv_connector\": \"NixlConnector\", \"kv_role\": \"kv_both\"}'",
+    may_be_nixl: true,
 };
 static UNREAD_FILE: Open = Open {
     by: "what cache_transceiver_config.backend says, and that was not read",
     make_known: "state cache_transceiver_config.backend where it is read: `--trtllm.cache_transceiver_config.backend DEFAULT`, or the engine configuration in a \
                  ConfigMap that this tool may get",
+    may_be_nixl: true,
 };
 
 /// A mover that is not NIXL.
@@ -256,6 +273,30 @@ pub fn of(running: Option<&KvTransfer>, written: Option<(&Worker, &Workload)>) -
             .and_then(|(worker, workload)| as_written(worker, workload))
             .or(open),
     }
+}
+
+/// What is to be said of a worker of which nothing names the mover: its engine decides, as it is written or, by this word, as it
+/// runs. None where another check says what was not read.
+pub fn unnamed(word: Option<&str>, written: Option<&Worker>) -> Option<Mover> {
+    if written.is_some_and(|worker| {
+        let kv = &worker.kv_transfer;
+        kv.unresolved.is_some() || kv.off
+    }) {
+        return None;
+    }
+    let runs = |name: &str| word.is_some_and(|word| word.contains(name));
+    let engine = written.and_then(|worker| worker.engine);
+    Some(Mover::Open(
+        match engine {
+            Some(Engine::Vllm) => &NO_CONNECTOR,
+            Some(Engine::Trtllm) => &UNREAD_FILE,
+            Some(Engine::Sglang) => &UNSEEN_START,
+            None if runs("vllm") => &NO_CONNECTOR,
+            None if runs("trtllm") => &UNREAD_FILE,
+            None => &UNSEEN_START,
+        }
+        .clone(),
+    ))
 }
 
 #[cfg(test)]

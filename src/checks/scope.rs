@@ -412,11 +412,14 @@ pub fn known(worker: &Worker, part: &str) -> Result<(), Skip> {
 /// A flag whose value is not written as the number that it must be.
 pub fn no_number(worker: &Worker, flag: &'static str, text: &str) -> Skip {
     let (name, flag) = (&worker.name, worker.calls(flag));
-    let detail = match text {
-        UNRECOGNISED => format!(
+    let detail = match (text, &worker.kv_transfer.laid_over) {
+        (UNRECOGNISED, Some(what)) => {
+            format!("{flag} of {name} is not known: {what} goes before it, and was not read")
+        }
+        (UNRECOGNISED, None) => format!(
             "{flag} of {name} is not known: what decides it was not read, or is no number that could be shown"
         ),
-        text => format!("{flag} {text} of {name} is no number"),
+        (text, _) => format!("{flag} {text} of {name} is no number"),
     };
     Skip::new(SkipReason::Unresolved, detail)
 }
@@ -450,6 +453,8 @@ impl WorkerScope<'_> {
     pub fn backend(&self) -> Observed<Backend> {
         match (backend(self.worker), self.running.backend) {
             (Observed::Missing(_), Some(running)) => Observed::Known(running),
+            // What a start script chooses goes before what is written.
+            (_, Some(Backend::Other)) => Observed::Known(Backend::Other),
             (written, _) => written,
         }
     }

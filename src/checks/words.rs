@@ -66,6 +66,12 @@ fn without_quotations(text: &str) -> String {
     out + rest
 }
 
+/// What to do about JSON that is laid over TensorRT-LLM's configuration and could not be read. Dynamo starts with one of the two forms
+/// alone, so the other is no way out.
+pub(crate) fn write_out(what: &str) -> String {
+    format!("write the JSON of {what} out, without references to variables")
+}
+
 /// Some of many: all of up to four, else three and how many more.
 pub(crate) fn listed(all: &[&str]) -> String {
     match all {

@@ -70,7 +70,7 @@ pub(super) enum Config<'a> {
     None,
     /// In a ConfigMap of the input.
     Read(Tree<'a>),
-    /// Named, and not read: by what, and why, as a clause (`--config /x.yaml, which is in no ConfigMap that was read`).
+    /// Named, and not read: by what, and why, as a clause (`--config /x.yaml, which no ConfigMap that was read holds as YAML`).
     Missing(String),
 }
 
@@ -108,6 +108,7 @@ pub(super) fn read(
 ) -> KvTransfer {
     let mut kv = KvTransfer {
         unread: matches!(config, Config::Missing(_)),
+        laid_over: overrides.unread().map(str::to_owned),
         ..KvTransfer::default()
     };
     if matches!(engine, None | Some(Engine::Vllm)) {
@@ -175,6 +176,8 @@ fn vllm(kv: &mut KvTransfer, flags: &Flags, config: &Config<'_>) {
         let text = flags.text(&[&format!("kv-transfer-config.{name}")])?;
         Some(known(words, text))
     };
+    // Dynamo's short word, of releases before `--kv-transfer-config` was wanted.
+    let short = flags.text(&["connector"]).filter(|word| *word == "nixl");
     let KvTransfer {
         connector,
         kv_role,
@@ -183,7 +186,8 @@ fn vllm(kv: &mut KvTransfer, flags: &Flags, config: &Config<'_>) {
     } = kv;
     *connector = connector
         .take()
-        .or_else(|| field("kv-connector", CONNECTORS));
+        .or_else(|| field("kv-connector", CONNECTORS))
+        .or_else(|| short.map(|_| "NixlConnector".to_owned()));
     *kv_role = kv_role.take().or_else(|| field("kv-role", ROLES));
     *buffer_device = buffer_device
         .take()
@@ -475,8 +479,9 @@ mod tests {
                 "{text} {flag}"
             );
         }
-        let missing =
-            Config::Missing("--config /x.yaml, which is in no ConfigMap that was read".into());
+        let missing = Config::Missing(
+            "--config /x.yaml, which no ConfigMap that was read holds as YAML".into(),
+        );
         assert!(
             of(Engine::Sglang, &Flags::default(), &missing)
                 .unresolved

@@ -84,6 +84,11 @@ impl<'f> Overrides<'f> {
         }
     }
 
+    /// The flag or variable whose text could not be read.
+    pub fn unread(&self) -> Option<&str> {
+        (self.flags.is_some() && self.whole.is_none()).then_some(self.from.as_str())
+    }
+
     /// Something is laid over the map under this key: releases that make an object of what the file says there drop it then.
     /// <https://github.com/NVIDIA/TensorRT-LLM/blob/v1.0.0/tensorrt_llm/llmapi/llm_args.py> (`update_llm_args_with_extra_dict`)
     pub fn may_drop(&self, key: &str) -> bool {

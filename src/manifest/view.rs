@@ -89,6 +89,7 @@ fn kv_transfer(worker: &Worker) -> Map<String, Value> {
         held: _,
         off: _,
         unread: _,
+        laid_over: _,
     } = &worker.kv_transfer;
     let mut out = Map::new();
     let mut put = |key: &str, value: &Option<String>| {

@@ -212,7 +212,9 @@ fn config<'b>(
         match text.map(|text| Tree::parse(text, 0, 1)) {
             Some(Ok(tree)) => Config::Read(tree),
             Some(Err(e)) => missing(&format!("{shown}, which is not valid YAML ({e})")),
-            None => missing(&format!("{shown}, which is in no ConfigMap that was read")),
+            None => missing(&format!(
+                "{shown}, which no ConfigMap that was read holds as YAML"
+            )),
         }
     };
     let flag = NAMES
@@ -263,10 +265,7 @@ fn catalogued(
                 env::Value::Text(text) if !scope.budget.variable(text.len()) => EnvValue::Dynamic,
                 env::Value::Text(text) if is_several_lines(text) => EnvValue::Withheld,
                 env::Value::Text(text) if catalogue::withheld(variable, text) => EnvValue::Withheld,
-                env::Value::Text(text) => {
-                    let text = catalogue::one_line(text);
-                    EnvValue::Literal(text.chars().take(VALUE_CAP).collect())
-                }
+                env::Value::Text(text) => EnvValue::Literal(text.chars().take(VALUE_CAP).collect()),
                 env::Value::Elsewhere => EnvValue::ValueFrom,
                 env::Value::Dynamic => EnvValue::Dynamic,
             };

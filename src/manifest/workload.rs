@@ -157,6 +157,8 @@ pub struct KvTransfer {
     pub off: bool,
     /// The engine's configuration file is named and was not read: what no flag says may stand there.
     pub unread: bool,
+    /// What is laid over TensorRT-LLM's configuration and was not read, so that it may say anything: the flag or variable.
+    pub laid_over: Option<String>,
     /// A flag or file that decides the backend could not be read (unresolved `$(VAR)`, ConfigMap not in the input): what, and why,
     /// as a clause.
     pub unresolved: Option<String>,

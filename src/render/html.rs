@@ -81,6 +81,7 @@ fn content(report: &Report) -> Markup {
         (errors(report))
         (fixes(report, "Fix first", Status::Fail))
         (fixes(report, "Worth a look", Status::Warn))
+        (open_questions(report))
         (deployments(report))
         (topology::section(report))
         (pairs::section(report))
@@ -178,6 +179,29 @@ fn remarks(title: &str, all: Vec<(&str, &str)>) -> Markup {
                     }
                 }
                 (rest(all.len(), REMARKS, "more"))
+            }
+        }
+    }
+}
+
+/// What trust needs beside the proven lanes, and what would let it be judged.
+fn open_questions(report: &Report) -> Markup {
+    let held = report.open_questions();
+    html! {
+        @if !held.is_empty() {
+            h2 { "Needed for trust and not judged" }
+            div.card {
+                ul.plain {
+                    @for (finding, more) in held.iter().take(REMARKS) {
+                        li {
+                            (tag(finding.status)) " " strong.name { (finding.name) } " "
+                            span.soft { (place(&finding.target, false)) @if *more > 0 { " and " (more) " more" } }
+                            ": " (in_code(&finding.detail))
+                            @if let Some(fix) = &finding.fix { div { strong { "Fix: " } (in_code(fix)) } }
+                        }
+                    }
+                }
+                (rest(held.len(), REMARKS, "more"))
             }
         }
     }

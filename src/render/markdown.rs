@@ -82,6 +82,7 @@ pub fn render(report: &Report, around: Surroundings<'_>) -> String {
         }
     }
     pairs(&mut out, report);
+    open_questions(&mut out, report);
     if let Some(next) = &report.next {
         out.add(&format!("Next: {}\n\n", prose(next)));
     }
@@ -99,6 +100,38 @@ pub fn render(report: &Report, around: Surroundings<'_>) -> String {
         report.tool.name, report.tool.version
     );
     text
+}
+
+/// What trust needs beside the proven lanes, and what would let it be judged.
+fn open_questions(out: &mut Comment, report: &Report) {
+    /// More than this are counted.
+    const SHOWN: usize = 5;
+    let held = report.open_questions();
+    if held.is_empty() {
+        return;
+    }
+    let mut text = "**Needed for trust and not judged**\n\n".to_owned();
+    for (finding, more) in held.iter().take(SHOWN) {
+        let also = match more {
+            0 => String::new(),
+            n => format!(" and {n} more"),
+        };
+        let fix = finding.fix.as_ref().map(|fix| format!(" Fix: {fix}."));
+        let _ = writeln!(
+            text,
+            "- {} {} on {}{also}: {}.{}",
+            prose(&finding.name),
+            finding.id,
+            prose(&object(&finding.target)),
+            prose(&finding.detail),
+            prose(&fix.unwrap_or_default())
+        );
+    }
+    if held.len() > SHOWN {
+        let _ = writeln!(text, "- and {} more", held.len() - SHOWN);
+    }
+    text.push('\n');
+    out.add(&text);
 }
 
 fn one_fix(number: usize, fix: &Fix, around: Surroundings<'_>) -> String {

@@ -13,7 +13,7 @@ use crate::report::{Report, Status, Trust, WorkerReport, WorkloadReport};
 use crate::target::Target;
 use anstyle::{AnsiColor, Style};
 use findings::{all_findings, coverage, inconclusive, readings};
-use fixes::{held_back, one_fix, undone};
+use fixes::{one_fix, open_questions, undone};
 use std::fmt::Write;
 
 /// How to draw.
@@ -43,7 +43,7 @@ pub fn render(report: &Report, options: Options) -> String {
     }
     super::pairs::pairs(&mut out, report, options, width);
     undone(&mut out, report, options, width);
-    held_back(&mut out, report, options, width);
+    open_questions(&mut out, report, options, width);
     let limit = if options.verbose { usize::MAX } else { FIXES };
     for (title, status) in [("Fix first", Status::Fail), ("Worth a look", Status::Warn)] {
         let fixes: Vec<_> = report

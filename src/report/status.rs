@@ -202,6 +202,21 @@ impl SkipReason {
         }
     }
 
+    /// What lets a look come to an end that did not, as an action; none where looking again changes nothing by itself.
+    pub fn look_again(self) -> Option<&'static str> {
+        Some(match self {
+            Self::Timeout => "look again with more time (--timeout)",
+            Self::RunDeadline => "look again with more time (--deadline)",
+            Self::Interrupted | Self::ConnectionLost | Self::Unreachable => "look again",
+            _ => return None,
+        })
+    }
+
+    /// The value is not where it was looked for: looking was no trouble.
+    pub fn is_of_value(self) -> bool {
+        matches!(self, Self::NotCollected | Self::Unresolved)
+    }
+
     /// This tool stopped looking: that says nothing about what it looked at.
     pub fn is_ours(self) -> bool {
         matches!(self, Self::RunDeadline | Self::Interrupted)

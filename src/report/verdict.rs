@@ -41,7 +41,9 @@ pub(super) fn not_whole(checks: &[Finding]) -> Option<&Finding> {
 /// What keeps a run whose lanes were all proven from being trusted, and was not left out on request.
 pub(super) fn held_back(checks: &[Finding]) -> Vec<&Finding> {
     let wanted = |f: &&Finding| f.left_out.is_none() && holds_back(f);
-    checks.iter().filter(wanted).collect()
+    let mut held: Vec<&Finding> = checks.iter().filter(wanted).collect();
+    held.sort_by_key(|f| f.reason.is_some_and(SkipReason::is_of_value));
+    held
 }
 
 /// The same in a sentence about lanes that were proven. Some of it the verdict says in words of its own, further on.
@@ -50,19 +52,23 @@ fn but(checks: &[Finding]) -> String {
     const NAMED: usize = 3;
     let held = held_back(checks);
     let failed = held.iter().any(|f| f.status == Status::Fail);
-    let names: BTreeSet<String> = held
-        .iter()
-        .filter(|f| {
-            f.status == Status::Skipped && ![OTHER_MOVER, NOT_WHOLE, UNSEEN].contains(&f.id)
-        })
-        .map(|f| format!("{} ({})", f.name, f.id))
-        .collect();
+    let told_further_on = [OTHER_MOVER, NOT_WHOLE, UNSEEN];
+    let mut names: Vec<String> = Vec::new();
+    for finding in held.iter().filter(|f| f.status == Status::Skipped) {
+        let name = format!("{} ({})", finding.name, finding.id);
+        if !told_further_on.contains(&finding.id) && !names.contains(&name) {
+            names.push(name);
+        }
+    }
     let mut shown: Vec<String> = names.iter().take(NAMED).cloned().collect();
     if names.len() > NAMED {
         shown.push(format!("{} more", names.len() - NAMED));
     }
     match (shown.as_slice(), failed) {
         ([], true) => "but a check beside the KV path failed".to_owned(),
+        ([], false) if held.is_empty() && checks.iter().any(holds_back) => {
+            "but trust also needs what was left out on request".to_owned()
+        }
         ([], false) => "but trust needs more than that".to_owned(),
         (names, _) => format!(
             "but trust also needs {}, which could not be judged",

@@ -6,8 +6,9 @@ use crate::{on, steps};
 use dynamo_interconnect_check::bundle;
 use dynamo_interconnect_check::evaluate::{Beside, evaluate};
 use dynamo_interconnect_check::pair::{PairFacts, WRONG_LANE};
-use dynamo_interconnect_check::render::text;
+use dynamo_interconnect_check::render::{html, text};
 use dynamo_interconnect_check::report::{Gap, GapKind, Report, SkipReason, Status, Trust};
+use dynamo_interconnect_check::selected::{Rule, Selection};
 use dynamo_interconnect_check::snapshot::{Answer, Bundle, Folded, Manifest, Origin};
 use tempfile::TempDir;
 
@@ -906,6 +907,41 @@ async fn what_is_laid_over_the_configuration_of_tensorrt_llm_decides() {
     }
 }
 
+/// What could not be looked at comes before what only follows from it, and left-out checks are named.
+#[tokio::test]
+async fn what_was_not_read_or_was_left_out_is_the_next_thing_to_do() {
+    let whole = recorded(Fabric::InfiniBand).await;
+    let next = |bundle: Bundle, beside: Beside| {
+        let report = evaluate("check", bundle, beside);
+        assert_eq!(report.trust, Trust::Unproven, "{}", report.verdict);
+        (report.verdict.clone(), report.next.unwrap_or_default())
+    };
+    let lost = without(&whole, 1, &["environment"], SkipReason::Timeout);
+    let (verdict, said) = next(lost, Beside::default());
+    assert!(
+        said.starts_with("look again with more time (--timeout), then `"),
+        "{said}"
+    );
+    assert!(verdict.contains("but trust also needs"), "{verdict}");
+    let ignored = vec![Rule::given("--ignore", "MEM001", None)];
+    let selection = Selection::new(ignored, vec![], (2026, 1, 1));
+    let (verdict, said) = next(
+        whole,
+        Beside {
+            selection,
+            ..Beside::default()
+        },
+    );
+    assert!(
+        verdict.contains("but trust also needs what was left out on request"),
+        "{verdict}"
+    );
+    assert!(
+        said.starts_with("judge memlock-limited (MEM001) as well"),
+        "{said}"
+    );
+}
+
 /// What a manifest leaves open, the command lines of the workers that run say.
 #[tokio::test]
 async fn the_processes_that_run_say_what_moves_kv() {
@@ -986,6 +1022,7 @@ async fn a_proven_deployment_says_what_it_lacks() {
         next,
         "state --page-size of decode as well, then `dynamo-interconnect-check check g -n llm --transfer` again"
     );
+    assert!(html::render(&report).contains("Needed for trust and not judged"));
     let text = text::render(
         &report,
         text::Options {

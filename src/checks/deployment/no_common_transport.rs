@@ -5,6 +5,7 @@ use crate::checks::declare::{Draft, Outcome};
 use crate::checks::{Container, DeploymentScope};
 use crate::judge::context::Backend;
 use crate::observed::Skip;
+use crate::report::Status;
 use crate::sanitise;
 
 check! {
@@ -33,6 +34,8 @@ struct End {
     backend: Option<&'static str>,
     rdma: Vec<&'static str>,
     mnnvl: bool,
+    /// KV lies in host memory on purpose.
+    on_host: bool,
     tls: String,
 }
 
@@ -73,13 +76,22 @@ fn run(scope: &DeploymentScope<'_>) -> Outcome {
                 b.tls,
                 names(right)
             );
+            // Then TCP may be what is meant, and is slow all the same.
+            let status = match a.on_host && b.on_host {
+                true => Status::Warn,
+                false => Status::Fail,
+            };
+            let fix = match a.tls == b.tls {
+                true => "allow RDMA in UCX_TLS at both ends, or remove it from both",
+                false => "give UCX_TLS the same value at both ends, or remove it from both",
+            };
             Some(
-                Draft::fail(detail)
+                Draft::new(status, detail)
                     .headline("UCX_TLS leaves the ends no common RDMA transport")
                     // A list that is wrong by itself is the better word for it.
                     .follows("env:UCX_TLS")
                     .with([both(&ask::ENVIRONMENT, (left, &a.tls), (right, &b.tls))])
-                    .fix("give UCX_TLS the same value at both ends, or remove it from both"),
+                    .fix(fix),
             )
         },
         |(a, left), (b, right)| {
@@ -122,6 +134,7 @@ fn end(container: &Container<'_>) -> Result<End, Skip> {
         backend,
         rdma,
         mnnvl,
+        on_host: container.context.host_buffers,
         tls: tls.map_or("is not set".to_owned(), |tls| {
             format!("is {}", sanitise::line(tls, 80))
         }),

@@ -58,7 +58,11 @@ fn run(scope: &DeploymentScope<'_>) -> Outcome {
             .known()
             .map(|seen| &seen.value);
         let written = named(component(container)).map(|worker| (worker, scope.workload));
-        if let Some(mover) = mover::of(running, written) {
+        let mover = mover::of(running, written).or_else(|| {
+            let word = container.facts.process.worker_word();
+            mover::unnamed(word, written.map(|(worker, _)| worker))
+        });
+        if let Some(mover) = mover {
             found
                 .entry(format!("{mover:?}"))
                 .or_insert((mover, container.place.pod.clone()));
@@ -85,18 +89,23 @@ fn run(scope: &DeploymentScope<'_>) -> Outcome {
         .into_values()
         .filter_map(|(mover, of)| {
             let why = mover.beside_nixl()?;
-            let (detail, fix) = match &mover {
+            let (reason, detail, fix) = match &mover {
                 Mover::Other(other) => (
+                    SkipReason::NotCollected,
                     format!("{why} (seen of {of}): no transfer of this tool can prove its lane"),
                     other.shown_by,
                 ),
                 Mover::Open(open) => (
+                    match open.may_be_nixl {
+                        true => SkipReason::Unresolved,
+                        false => SkipReason::NotCollected,
+                    },
                     format!("{why} (seen of {of}), and a transfer shows the lane of NIXL alone"),
                     open.make_known,
                 ),
                 Mover::Nixl => return None,
             };
-            let skip = Skip::new(SkipReason::NotCollected, detail);
+            let skip = Skip::new(reason, detail);
             Some(Draft::skipped(skip).headline(why).fix(fix))
         })
         .collect();
@@ -172,7 +181,25 @@ mod tests {
                 None,
                 &[Skipped],
             ),
-            ("nothing says", plain, None, &[]),
+            ("nothing says", plain, None, &[Skipped]),
+            (
+                "nothing says, by Dynamo's short word",
+                "command: [python3, -m, dynamo.vllm, --connector, nixl]",
+                None,
+                &[Ok],
+            ),
+            (
+                "a script of their own",
+                "command: [/start.sh]",
+                None,
+                &[Skipped],
+            ),
+            (
+                "a script of their own, and the process is seen",
+                "command: [/start.sh]",
+                Some("\"kv_connector\": \"NixlConnector\""),
+                &[Ok],
+            ),
             (
                 "the process is started with another one",
                 &of("nixl"),

@@ -220,6 +220,8 @@ fn in_force(
     pods: &[&Container<'_>],
 ) -> Result<Option<String>, Skip> {
     let mut unseen = None;
+    // As it is read of a process.
+    let value = &*catalogue::one_line(value);
     for pod in pods {
         match pod.facts.process.value(name) {
             Ok(Some(has)) if has == value => {}
@@ -239,7 +241,7 @@ fn in_force(
     };
     // Where the process is closed to us, the pod's own template tells as much as it says.
     match runs.env.get(name).map(|entry| &entry.value) {
-        Some(EnvValue::Literal(has)) if has == value => Ok(None),
+        Some(EnvValue::Literal(has)) if catalogue::one_line(has) == value => Ok(None),
         Some(EnvValue::Literal(has)) => {
             Ok(Some(format!("{} in the pods", sanitise::line(has, 60))))
         }

@@ -2,6 +2,7 @@ use crate::check;
 use crate::checks::WorkloadScope;
 use crate::checks::declare::{Draft, Outcome};
 use crate::checks::scope::no_number;
+use crate::checks::words;
 use crate::manifest::workload::{Engine, Role, Worker};
 use crate::observed::Skip;
 use crate::report::SkipReason;
@@ -64,7 +65,18 @@ fn pair(left: &Worker, right: &Worker) -> Outcome {
     for (size, worker) in [(size(left), left), (size(right), right)] {
         if let Some(size) = size.filter(|size| size.parse::<u64>().is_err()) {
             let open = Draft::skipped(no_number(worker, SIZE, size));
-            let fix = format!("write {} of {} out", worker.calls(SIZE), worker.called());
+            let fix = match (&worker.kv_transfer.laid_over, worker.engine) {
+                (Some(what), _) => words::write_out(what),
+                // Other keys of the map are laid over it.
+                (None, Some(Engine::Trtllm)) => {
+                    format!(
+                        "write {} of {} into --override-engine-args, too",
+                        worker.calls(SIZE),
+                        worker.called()
+                    )
+                }
+                _ => format!("write {} of {} out", worker.calls(SIZE), worker.called()),
+            };
             return Ok(vec![open.with(evidence()).fix(fix)]);
         }
     }

@@ -1,7 +1,8 @@
 use crate::check;
 use crate::checks::WorkerScope;
 use crate::checks::declare::{Draft, Outcome};
-use crate::manifest::workload::Engine;
+use crate::checks::words;
+use crate::manifest::workload::{Engine, Worker};
 use crate::observed::{Observed, Skip};
 
 check! {
@@ -24,14 +25,21 @@ fn run(scope: &WorkerScope<'_>) -> Outcome {
         Observed::Missing(skip) => Ok(vec![
             Draft::skipped(skip)
                 .with([scope.worker.spot.evidence()])
-                .fix(stated(scope.worker.engine)),
+                .fix(stated(scope.worker)),
         ]),
     }
 }
 
 /// How to state the backend where it is read.
-fn stated(engine: Option<Engine>) -> String {
-    let flag = match engine {
+fn stated(worker: &Worker) -> String {
+    if let Some(what) = &worker.kv_transfer.laid_over {
+        return words::write_out(what);
+    }
+    let over = |what: &String| what.starts_with("cache_transceiver_config.backend");
+    if worker.kv_transfer.unresolved.as_ref().is_some_and(over) {
+        return "write its backend into --override-engine-args, too".to_owned();
+    }
+    let flag = match worker.engine {
         Some(Engine::Vllm) | None => "`--kv-transfer-config` with its JSON",
         Some(Engine::Sglang) => "`--disaggregation-transfer-backend nixl`",
         Some(Engine::Trtllm) => "`--trtllm.cache_transceiver_config.backend DEFAULT`",

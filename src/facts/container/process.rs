@@ -157,9 +157,30 @@ pub(super) fn kv_transfer(snapshot: &Snapshot) -> Observed<Seen<KvTransfer>> {
     match (variable, line) {
         (Some(seen), _) => Observed::Known(seen),
         (None, Observed::Known(seen)) => {
-            Observed::Known(Seen::new(seen.ask, KvTransfer::default()))
+            let movers = by_default(snapshot).into_iter().collect();
+            let read = KvTransfer {
+                movers,
+                ..KvTransfer::default()
+            };
+            Observed::Known(Seen::new(seen.ask, read))
         }
         (None, Observed::Missing(skip)) => Observed::Missing(skip),
+    }
+}
+
+/// What moves KV of a process whose command line was read and says nothing of it. SGLang takes Mooncake.
+/// <https://github.com/sgl-project/sglang/blob/v0.5.5/python/sglang/srt/server_args.py>
+fn by_default(snapshot: &Snapshot) -> Option<String> {
+    let environment = environment_of(snapshot);
+    let environment = environment.known()?;
+    match &environment.whose {
+        Whose::Worker(word) if word.contains("sglang") => {
+            let twin = environment
+                .variables
+                .get("DYN_SGLANG_DISAGGREGATION_TRANSFER_BACKEND");
+            Some(twin.map_or("mooncake".to_owned(), |name| sanitise::line(name, 80)))
+        }
+        _ => None,
     }
 }
 

@@ -81,21 +81,8 @@ pub(super) fn undone(out: &mut String, report: &Report, options: Options, width:
 }
 
 /// What trust needs beside the proven lanes, and what would let it be judged.
-pub(super) fn held_back(out: &mut String, report: &Report, options: Options, width: usize) {
-    // The same of many objects is said once.
-    let mut held: Vec<(&Finding, usize)> = Vec::new();
-    for finding in report.held_back() {
-        if finding.status != Status::Skipped {
-            continue;
-        }
-        let same = |(first, _): &&mut (&Finding, usize)| {
-            (first.id, &first.detail) == (finding.id, &finding.detail)
-        };
-        match held.iter_mut().find(same) {
-            Some((_, more)) => *more += 1,
-            None => held.push((finding, 0)),
-        }
-    }
+pub(super) fn open_questions(out: &mut String, report: &Report, options: Options, width: usize) {
+    let held = report.open_questions();
     unanswered(
         out,
         "Needed for trust and not judged",
