@@ -35,7 +35,7 @@ const WORDS: [&str; 15] = [
 ];
 
 /// How keys of well-known services begin.
-const BEGINNINGS: [&str; 13] = [
+const BEGINNINGS: [&str; 16] = [
     "hf_",
     "sk-",
     "ghp_",
@@ -49,6 +49,9 @@ const BEGINNINGS: [&str; 13] = [
     "eyJ",
     "AKIA",
     "ASIA",
+    "dckr_pat_",
+    "dckr_oat_",
+    "GOCSPX-",
 ];
 
 /// A shorter text that begins like a key is an ordinary name.
