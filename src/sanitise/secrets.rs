@@ -1,6 +1,8 @@
 //! Free text of a program (an error line, a log) without what may be a secret.
 
-use crate::catalogue::{find, is_a_key, names_a_secret, ucx_name_known, withheld_of};
+use crate::catalogue::{
+    ends_an_authority, find, is_a_key, names_a_secret, ucx_name_known, withheld_of,
+};
 use std::borrow::Cow;
 
 /// Stands for what is not shown.
@@ -51,27 +53,26 @@ pub fn without_credentials(text: &str) -> Cow<'_, str> {
     let mut out = first.to_owned();
     for part in parts {
         let (url, rest) = part.split_at(part.find(AFTER).unwrap_or(part.len()));
-        let (url, query) = match url.split_once('?') {
-            Some((url, _)) => (url, "?***"),
+        let (before_query, query) = match url.split_once('?') {
+            Some((before_query, _)) => (before_query, "?***"),
             None => (url, ""),
         };
-        let url = match url.rsplit_once('@') {
-            Some((before, host)) if !ends_an_authority(before) => format!("***@{host}"),
-            _ => url.to_owned(),
+        let shown = match before_query.rsplit_once('@') {
+            Some((before, host)) if !ends_an_authority(before) => format!("***@{host}{query}"),
+            // A password may hold a `?`, and then nothing says where it ends.
+            None if url
+                .split_once('@')
+                .is_some_and(|(p, _)| !ends_an_authority(p)) =>
+            {
+                HIDDEN.to_owned()
+            }
+            _ => format!("{before_query}{query}"),
         };
-        out.push_str(&format!("://{url}{query}{rest}"));
+        out.push_str("://");
+        out.push_str(&shown);
+        out.push_str(rest);
     }
     Cow::Owned(out)
-}
-
-/// `host/..` or `host:port/..`: what follows is a path, and an `@` in it is none of user information. A password may hold
-/// any sign that was not written as it should be.
-fn ends_an_authority(before: &str) -> bool {
-    let authority = before.split_once('/').map(|(authority, _)| authority);
-    authority.is_some_and(|authority| {
-        let port = authority.rsplit_once(':').map_or("", |(_, port)| port);
-        !authority.contains('@') && port.bytes().all(|b| b.is_ascii_digit())
-    })
 }
 
 fn of_a_word(c: char) -> bool {
@@ -448,6 +449,30 @@ mod tests {
             assert!(!shown.contains("CANARY"), "{line} -> {shown}");
             assert!(shown.contains(HIDDEN), "{line} -> {shown}");
             assert_eq!(withhold_secrets(&shown), shown, "{line}");
+        }
+    }
+
+    #[test]
+    fn user_information_of_a_url_ends_where_its_authority_does() {
+        for (line, shown) in [
+            ("http://me:hunter2@h:1/x", "http://***@h:1/x"),
+            ("http://me:hun/ter2@h:1/x", "http://***@h:1/x"),
+            ("http://me:hun#ter2@h:1/x", "http://***@h:1/x"),
+            ("http://me:hunter2@h/x@y?z=1", "http://***@y?***"),
+            ("http://me:hun?ter2@h/x is lost", "http://*** is lost"),
+            ("http://[fd00::1]:80:x@h", "http://***@h"),
+            ("http://[me/x]:hunter2@h", "http://***@h"),
+            ("http://h/x@y", "http://h/x@y"),
+            ("http://h:1/x@y?z=1", "http://h:1/x@y?***"),
+            ("http://h?mail=x@y", "http://h?***"),
+            ("http://h:1#x@y", "http://h:1#x@y"),
+            ("http://[fd00::1]/x@y", "http://[fd00::1]/x@y"),
+            ("http://[fd00::1]:80/x@y", "http://[fd00::1]:80/x@y"),
+            ("http://[fe80::1%25eth0]/x@y", "http://[fe80::1%25eth0]/x@y"),
+        ] {
+            assert_eq!(without_credentials(line), shown);
+            let again = without_credentials(shown).into_owned();
+            assert_eq!(without_credentials(&again), again);
         }
     }
 
