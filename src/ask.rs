@@ -315,9 +315,9 @@ efa mana_ib ionic_rdma erdma rdma_rxe siw xpmem knem udmabuf" }, 8 * KB, Nothing
         ] }, 32 * KB, Nothing,
         "which GPUs, and which IMEX channel, the container was given";
     /// Network interfaces, one `path: value` per line.
-    NET_DEVICES = "net-devices", "/sys/class/net/*/{operstate,carrier,carrier_changes,mtu,type,flags,bonding/*}",
+    NET_DEVICES = "net-devices", "/sys/class/net/*/{operstate,carrier,carrier_down_count,mtu,type,flags,bonding/*}",
         Fields { place: "/sys/class/net", dirs: &["/sys/class/net/*"], names: &[
-            "operstate", "carrier", "carrier_changes", "carrier_down_count", "mtu", "type", "flags", "bonding/slaves",
+            "operstate", "carrier", "carrier_down_count", "mtu", "type", "flags", "bonding/slaves",
             "bonding/mode", "device/numa_node", "device/vendor",
         ] }, 128 * KB, Nothing,
         "which interfaces are up, with which MTU, and how often they lost the carrier";

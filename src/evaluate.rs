@@ -537,7 +537,6 @@ pub fn evaluate(command: &'static str, mut bundle: Bundle, beside: Beside) -> Re
         object: described.object.as_ref().and_then(only),
         strangers: &strangers,
         record: &record,
-        budget: None,
     };
     let subject = Subject {
         inventory: &described.running,
@@ -567,13 +566,9 @@ pub fn evaluate(command: &'static str, mut bundle: Bundle, beside: Beside) -> Re
             let fault = first_fault(&findings);
             budget::compute(asked, workload, &bundle.snapshots, made, fault.as_ref())
         });
-    findings.extend(checks::run_on_budget(
-        &described.running,
-        &Whole {
-            budget: budget.as_ref(),
-            ..whole
-        },
-    ));
+    if let Some(budget) = &budget {
+        findings.extend(checks::run_on_budget(&described.running, budget));
+    }
     if let (Some(running), Some(recipe)) = (
         described.workload(),
         described.recipe.as_ref().and_then(only),

@@ -3,6 +3,9 @@
 
 use crate::budget;
 use crate::report::{KvPath, SkipReason, Status, Trust};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 /// One subject.
 #[derive(Debug)]
@@ -98,7 +101,7 @@ pub struct Word {
     said_as: &'static str,
 }
 
-/// All words of reports: verdicts, statuses, reasons of a skip, parts in trust.
+/// All words of reports: verdicts, statuses, reasons of a skip, parts in trust, and keys of their JSON.
 pub fn words() -> impl Iterator<Item = Word> {
     let trust = Trust::ALL.map(|t| (t.word(), "verdict (trust)", t.meaning(), ""));
     let headline = [
@@ -111,7 +114,10 @@ pub fn words() -> impl Iterator<Item = Word> {
     let parts = [KvPath::Required, KvPath::Supporting, KvPath::Off];
     let part = parts.map(|p| (p.word(), "part in trust (kv_path)", p.meaning(), ""));
     let all = trust.into_iter().chain(headlines).chain(status);
-    let all = all.chain(reason).chain(part);
+    let keys = KEYS.iter();
+    let keys =
+        keys.map(|(key, meaning)| (key.as_str(), "key of a JSON report", meaning.as_str(), ""));
+    let all = all.chain(reason).chain(part).chain(keys);
     all.map(|(word, kind, meaning, said_as)| Word {
         word,
         kind,
@@ -127,12 +133,94 @@ pub fn meanings(text: &str) -> Vec<Word> {
     let mut found: Vec<Word> = Vec::new();
     for word in words() {
         let is = asked == plain(word.word) || asked == plain(word.said_as);
-        let known = |other: &Word| (other.word, other.kind) == (word.word, word.kind);
-        if is && !asked.is_empty() && !found.iter().any(known) {
+        let key = |w: &Word| (w.word, w.kind, w.meaning);
+        if is && !asked.is_empty() && !found.iter().any(|other| key(other) == key(&word)) {
             found.push(word);
         }
     }
     found
+}
+
+/// The keys of a report, each with where it stands and what the schema says of it, which is what the fields themselves say.
+static KEYS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
+    let schema = include_str!("../docs/report.schema.json");
+    let schema = serde_json::from_str(schema).unwrap_or_default();
+    let mut keys = Keys {
+        schema: &schema,
+        open: Vec::new(),
+        found: BTreeMap::new(),
+    };
+    keys.of_object(&schema, "");
+    let found = keys.found.into_iter();
+    found
+        .map(|((key, says), places)| (key.to_owned(), format!("{}: {says}", places.join(", "))))
+        .collect()
+});
+
+/// A walk through a schema.
+struct Keys<'a> {
+    schema: &'a Value,
+    /// Names of the definitions that the walk is in.
+    open: Vec<&'a str>,
+    /// The places of each key that means the same in all of them.
+    found: BTreeMap<(&'a str, String), Vec<String>>,
+}
+
+impl<'a> Keys<'a> {
+    fn of_object(&mut self, object: &'a Value, at: &str) {
+        for (key, field) in object["properties"].as_object().into_iter().flatten() {
+            let place = match at {
+                "" => key.clone(),
+                at => format!("{at}.{key}"),
+            };
+            let mut says = field["description"].as_str().unwrap_or_default().to_owned();
+            let words = self.words_of(field);
+            if !words.is_empty() {
+                says.push_str(&format!(" One of: {}.", words.join(", ")));
+            }
+            let places = self.found.entry((key, says)).or_default();
+            places.push(place.clone());
+            self.of_value(field, &place);
+        }
+    }
+
+    fn of_value(&mut self, value: &'a Value, at: &str) {
+        self.of_object(value, at);
+        if let Some((name, definition)) = self.definition(value)
+            && !self.open.contains(&name)
+        {
+            self.open.push(name);
+            self.of_value(definition, at);
+            self.open.pop();
+        }
+        for other in value["anyOf"].as_array().into_iter().flatten() {
+            self.of_value(other, at);
+        }
+        if value["items"].is_object() {
+            self.of_value(&value["items"], &format!("{at}[]"));
+        }
+        if value["additionalProperties"].is_object() {
+            self.of_value(&value["additionalProperties"], &format!("{at}.*"));
+        }
+    }
+
+    fn definition(&self, value: &'a Value) -> Option<(&'a str, &'a Value)> {
+        let name = value["$ref"].as_str()?.strip_prefix("#/$defs/")?;
+        Some((name, &self.schema["$defs"][name]))
+    }
+
+    /// The words that a value may be, where they are counted up.
+    fn words_of(&self, value: &'a Value) -> Vec<&'a str> {
+        let mut words = Vec::new();
+        if let Some((_, definition)) = self.definition(value) {
+            let all = definition["oneOf"].as_array().into_iter().flatten();
+            words.extend(all.filter_map(|one| one["const"].as_str()));
+        }
+        for other in value["anyOf"].as_array().into_iter().flatten() {
+            words.extend(self.words_of(other));
+        }
+        words
+    }
 }
 
 #[cfg(test)]
@@ -144,14 +232,54 @@ mod tests {
         for word in words() {
             let found = meanings(word.word);
             assert!(found.iter().any(|w| w.kind == word.kind), "{}", word.word);
-            assert!(word.meaning.ends_with('.'), "{}", word.word);
+            assert!(word.meaning.ends_with(['.', '?']), "{}", word.word);
         }
         let of = |text: &str| -> Vec<&str> { meanings(text).iter().map(|w| w.word).collect() };
         assert_eq!(of("NOT PROVEN"), ["unproven"]);
         assert_eq!(of("not trusted"), ["untrusted"]);
         assert_eq!(of("Not Applicable"), ["not-applicable", "not-applicable"]);
         assert_eq!(of("not read"), ["not-collected"]);
-        assert_eq!(of("trust"), Vec::<&str>::new());
+        assert_eq!(of("warmth"), Vec::<&str>::new());
         assert_eq!(of(""), Vec::<&str>::new());
+    }
+
+    #[test]
+    fn every_key_of_a_report_has_a_meaning() {
+        let said = |key: &str| -> Vec<&str> {
+            let all = meanings(key).into_iter();
+            all.filter(|w| w.kind.starts_with("key"))
+                .map(|w| w.meaning)
+                .collect()
+        };
+        assert_eq!(
+            said("kv_path"),
+            ["checks[].kv_path: Its part in trust. One of: required, supporting, off."]
+        );
+        assert_eq!(said("KV path"), said("kv_path"));
+        for key in ["proven", "lane", "not_seen", "fix_first", "trust"] {
+            assert!(!said(key).is_empty(), "{key}");
+        }
+        // What a key is said to be is what its schema says, wherever a definition is used.
+        let schema = include_str!("../docs/report.schema.json");
+        let mut keys = std::collections::BTreeSet::new();
+        let mut open = vec![serde_json::from_str::<Value>(schema).unwrap()];
+        while let Some(value) = open.pop() {
+            for (key, below) in value.as_object().into_iter().flatten() {
+                if key == "properties" {
+                    keys.extend(below.as_object().unwrap().keys().cloned());
+                }
+                open.push(below.clone());
+            }
+        }
+        assert!(keys.len() > 100);
+        for key in keys {
+            assert!(!said(&key).is_empty(), "{key}");
+            for meaning in said(&key) {
+                assert!(
+                    meaning.ends_with(['.', '?']) && !meaning.contains("[`"),
+                    "{meaning}"
+                );
+            }
+        }
     }
 }

@@ -134,6 +134,7 @@ fn exit_codes_follow_the_table() {
         (&["explain", "ucx_tls=tcp"], 0),
         (&["explain", "firewall"], 0),
         (&["explain", "unproven"], 0),
+        (&["explain", "kv_path"], 0),
         (&["explain"], 0),
         (&["explain", "--context", "ucx=1.20"], 2),
         (&["explain", "UCX_TLS=tcp", "--context", "net=roce"], 2),
@@ -414,6 +415,7 @@ fn answers_of_explain_are_what_the_schema_says() {
         &["kv-budget"],
         &["trusted"],
         &["not-applicable"],
+        &["kv_path"],
     ];
     for words in asked {
         let answer = json(&run(&[&["explain"], *words, &["-o", "json"]].concat()));

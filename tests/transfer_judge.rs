@@ -235,6 +235,99 @@ fn counters_that_cannot_be_read_are_said_and_do_not_hinder() {
     );
 }
 
+/// The bytes of a WRITE leave the initiator and arrive at the target, those of a READ the other way round: a counter of the other
+/// direction says nothing of them, and one that cannot be read does not contradict.
+#[test]
+fn only_counters_of_the_direction_of_the_bytes_are_asked() {
+    let with = |kind, initiator: &str, target: &str| {
+        let mut record = host(good());
+        record.initiator.log.lane = log("invented-rc-mlx5-one-rail");
+        let (sent, received) = match kind {
+            Kind::Write => (initiator, target),
+            Kind::Read => (target, initiator),
+        };
+        let moved = |counter: &str, is: bool| match is {
+            true => counters(&[(&format!("ib/mlx5_0:1/{counter}"), FULL)]),
+            false => Counters::default(),
+        };
+        let counts = |entry: &str, counter: &str| !entry.contains('/') || entry.ends_with(counter);
+        let sent = moved("tx_bytes", counts(sent, "tx_bytes"));
+        let received = moved("rx_bytes", counts(received, "rx_bytes"));
+        let (own, other) = match kind {
+            Kind::Write => (sent, received),
+            Kind::Read => (received, sent),
+        };
+        record.steps = vec![step(kind, 380.0, &[])];
+        record.steps[0].xfer.delta = own;
+        record.steps[0].target_delta = Some(other);
+        for (end, entry) in [
+            (&mut record.initiator, initiator),
+            (&mut record.target, target),
+        ] {
+            let ready = end.ready.as_mut().unwrap();
+            ready.ports.truncate(1);
+            ready.counted = vec!["net/eth0".into(), format!("ib/mlx5_0:1{entry}").into()];
+        }
+        let verdict = support::judged_on_host(&record);
+        let agrees = verdict.detail.contains("counters agree");
+        (verdict.status, verdict.proven, agrees)
+    };
+    let (both, sends, receives) = ("", "/tx_bytes", "/rx_bytes");
+    for (kind, initiator, target, agrees) in [
+        (Kind::Write, both, both, true),
+        (Kind::Write, sends, receives, true),
+        (Kind::Write, both, sends, true),
+        (Kind::Write, receives, both, false),
+        (Kind::Read, both, both, true),
+        (Kind::Read, receives, sends, true),
+        (Kind::Read, both, receives, true),
+        (Kind::Read, sends, both, false),
+    ] {
+        assert_eq!(
+            with(kind, initiator, target),
+            (Status::Ok, true, agrees),
+            "{kind}: {initiator:?} {target:?}"
+        );
+    }
+}
+
+/// A counter of the direction of the bytes that can be read and stood still contradicts, whatever else cannot be read.
+#[test]
+fn a_counter_of_the_direction_that_stood_still_takes_the_proof_away() {
+    for (kind, initiator, target) in [
+        (Kind::Write, "", "/rx_bytes"),
+        (Kind::Write, "/tx_bytes", ""),
+        (Kind::Read, "", "/tx_bytes"),
+        (Kind::Read, "/rx_bytes", ""),
+    ] {
+        let mut record = host(good());
+        record.initiator.log.lane = log("invented-rc-mlx5-one-rail");
+        record.steps = vec![step(kind, 380.0, &[])];
+        record.steps[0].target_delta = Some(Counters::default());
+        for (end, entry) in [
+            (&mut record.initiator, initiator),
+            (&mut record.target, target),
+        ] {
+            let ready = end.ready.as_mut().unwrap();
+            ready.ports.truncate(1);
+            ready.counted = vec!["net/eth0".into(), format!("ib/mlx5_0:1{entry}").into()];
+        }
+        assert!(
+            !support::judged_on_host(&record).proven,
+            "{kind}: own {initiator:?}"
+        );
+        let own = match kind {
+            Kind::Write => "ib/mlx5_0:1/tx_bytes",
+            Kind::Read => "ib/mlx5_0:1/rx_bytes",
+        };
+        record.steps[0].xfer.delta = counters(&[(own, FULL)]);
+        assert!(
+            !support::judged_on_host(&record).proven,
+            "{kind}: target {target:?}"
+        );
+    }
+}
+
 #[test]
 fn counters_that_contradict_are_never_a_pass() {
     for delta in [

@@ -2,9 +2,10 @@
 
 use super::old::{Old, Pair};
 use super::{FASTEST, SHOWN, SPEED, shown};
+use crate::checks::declare::Run;
 use crate::checks::words::counted;
 use crate::report::{Change, ChangeKind, Fingerprint, PortPrint, Report, Status};
-use crate::{catalogue, sanitise};
+use crate::{catalogue, checks, sanitise};
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Default)]
@@ -408,9 +409,10 @@ pub(super) fn findings(
         let what = format!("{id} {name}");
         let word = |status: Option<Status>| status.map_or("not said", Status::word);
         // Silence is a change only where this run looked.
+        let on_budget = checks::find(id).is_some_and(|c| matches!(c.run, Run::Budget(_)));
         let looked = match id.as_str() {
             "DEP050" | "DEP051" => report.nodes.is_some(),
-            "DEP060" => report
+            _ if on_budget => report
                 .kv_budget
                 .as_ref()
                 .is_some_and(|b| b.slo_ms.is_some()),

@@ -2,8 +2,9 @@
 
 use super::print::without;
 use super::*;
+use crate::checks::testing::{Fleet, NOTHING};
 use crate::report::PairReport;
-use crate::report::{Fingerprint, PortPrint, Status};
+use crate::report::{Fingerprint, KvBudget, LaneTime, PortPrint, Status};
 
 fn print(pod: &str, component: &str) -> Fingerprint {
     let port = |n: u32| PortPrint {
@@ -190,6 +191,49 @@ fn what_is_not_known_is_neither_changed_nor_the_same() {
         not_compared[0].contains("no fingerprint"),
         "{not_compared:?}"
     );
+}
+
+#[test]
+fn the_time_of_kv_is_compared_where_an_objective_was_given() {
+    let over = KvBudget {
+        isl: 8000,
+        kv_bytes_per_token: Some(1000),
+        bytes_source: String::new(),
+        bytes: Some(8_000_000),
+        parts: 1,
+        parts_source: String::new(),
+        assumed: Vec::new(),
+        may_be_half: false,
+        parts_assumed: false,
+        slowest: Some(LaneTime {
+            gbytes: 1.0,
+            measured: true,
+            of: "d -> p".to_owned(),
+            added_ms: 101.0,
+        }),
+        fastest: None,
+        slo_ms: Some(100),
+        formula: "",
+        missing: Vec::new(),
+    };
+    let pods = [("prefill", NOTHING), ("decode", NOTHING)];
+    let mut was = report(vec![print("d-0", "decode")], vec![]);
+    let fleet = Fleet::of(&pods).budget(Some(over.clone()));
+    was.checks = fleet.findings("kv-budget-over-slo");
+    let mut now = report(vec![print("d-0", "decode")], vec![]);
+    let what = "DEP060 kv-budget-over-slo";
+    let (changes, not_compared) = compared(&was, &now);
+    assert_eq!(changes, [] as [&str; 0]);
+    assert_eq!(
+        not_compared,
+        [format!(
+            "{what} on deployment: was fail, and could not be looked at now"
+        )]
+    );
+    now.kv_budget = Some(over);
+    let (changes, not_compared) = compared(&was, &now);
+    assert_eq!(changes, [format!("deployment: {what}: fail -> not said")]);
+    assert_eq!(not_compared, [] as [&str; 0]);
 }
 
 #[test]

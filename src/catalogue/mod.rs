@@ -22,5 +22,5 @@ pub use lines::{is_json, one_line};
 pub use lookup::{all, find, nearest};
 pub use ucx_names::ucx_name_known;
 pub use variable::{Owner, Scope, Sensitivity, ValueKind, Variable};
-pub(crate) use withheld::{is_a_key, names_a_secret};
+pub(crate) use withheld::{ends_an_authority, is_a_key, names_a_secret};
 pub use withheld::{withheld, withheld_of};

@@ -35,7 +35,7 @@ const WORDS: [&str; 15] = [
 ];
 
 /// How keys of well-known services begin.
-const BEGINNINGS: [&str; 13] = [
+const BEGINNINGS: [&str; 16] = [
     "hf_",
     "sk-",
     "ghp_",
@@ -49,6 +49,9 @@ const BEGINNINGS: [&str; 13] = [
     "eyJ",
     "AKIA",
     "ASIA",
+    "dckr_pat_",
+    "dckr_oat_",
+    "GOCSPX-",
 ];
 
 /// A shorter text that begins like a key is an ordinary name.
@@ -108,22 +111,26 @@ fn has_user_information(text: &str) -> bool {
     text.split(['"', '\'', ',', ';', ' ', '\t', '\n', '{', '}', '[', ']'])
         .any(|word| match word.split_once('@') {
             None => false,
-            Some((before, _)) => !ends_an_authority(before),
+            Some((before, _)) => match before.split_once("://") {
+                None => true,
+                Some((_, before)) => !ends_an_authority(before),
+            },
         })
 }
 
-/// `scheme://host/..` or `scheme://host:port/..`.
-fn ends_an_authority(before: &str) -> bool {
-    let Some((_, rest)) = before.split_once("://") else {
+/// What stands between `://` and an `@` holds a whole authority without user information (`host/..`, `host:port?..`,
+/// `[fd00::1]:port#..`; RFC 3986, section 3.2): the `@` is a part of the path or the query. A password may hold any sign that
+/// was not written as it should be, so an authority that is none ends nothing.
+pub(crate) fn ends_an_authority(before: &str) -> bool {
+    let Some((authority, _)) = before.split_once(['/', '?', '#']) else {
         return false;
     };
-    let Some((authority, _)) = rest.split_once(['/', '?', '#']) else {
-        return false;
+    let (host, port) = match authority.strip_prefix('[').map(|a| a.split_once(']')) {
+        Some(Some((address, port))) => (address, port.strip_prefix(':').unwrap_or(port)),
+        Some(None) => return false,
+        None => authority.rsplit_once(':').unwrap_or((authority, "")),
     };
-    match authority.rsplit_once(':') {
-        None => true,
-        Some((_, port)) => port.bytes().all(|b| b.is_ascii_digit()),
-    }
+    !host.contains('@') && port.bytes().all(|b| b.is_ascii_digit())
 }
 
 /// Looks at every word and not only at parsed keys: a value that a shell still has to expand is no JSON yet.
@@ -227,6 +234,8 @@ mod tests {
             (ETCD, "http://etcd/?key=x"),
             (ETCD, "http://etcd:2379;password=x"),
             (ETCD, "http://etcd/#access_token=x"),
+            (ETCD, "http://root:p#w@etcd"),
+            (ETCD, "http://root:p?w@etcd"),
             ("NIXL_TELEMETRY_EXPORTER", "otlp?authorization=x"),
             ("VLLM_NIXL_SIDE_CHANNEL_HOST", "x://me:hunter2@decode"),
             ("NCCL_DEBUG_FILE", "https://me:hunter2@logs/x"),
@@ -267,6 +276,8 @@ mod tests {
             (ETCD, "http://etcd:2379"),
             (ETCD, "https://a.svc:2379,https://[fd00::1]:2379"),
             (ETCD, "etcd:2379"),
+            (ETCD, "http://etcd:2379#a@b"),
+            (ETCD, "http://etcd?a@b"),
             ("NIXL_TELEMETRY_EXPORTER", "prometheus"),
             (
                 "SGLANG_DISAGGREGATION_NIXL_BACKEND_PARAMS",

@@ -1,6 +1,6 @@
 //! What a check is: one static with its documentation, and a pure total function from facts to findings.
 
-use crate::checks::{Container, DeploymentScope, WorkerScope, WorkloadScope};
+use crate::checks::{BudgetScope, Container, DeploymentScope, WorkerScope, WorkloadScope};
 use crate::facts::pair::PairFacts;
 use crate::manifest::Inventory;
 use crate::manifest::workload::Worker;
@@ -247,6 +247,9 @@ pub enum Run {
     Pair(fn(&PairFacts) -> Outcome),
     /// A deployment with its running containers together.
     Deployment(fn(&DeploymentScope<'_>) -> Outcome),
+    /// How long the KV of a deployment travels: judged after everything else, because what is wrong on the path decides whether
+    /// there is a time at all.
+    Budget(fn(&BudgetScope<'_>) -> Outcome),
 }
 
 /// A check: everything there is to know about it, in one place.

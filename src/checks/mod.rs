@@ -22,13 +22,14 @@ use crate::judge::context::Tri;
 use crate::manifest::Inventory;
 use crate::manifest::workload::Workload;
 use crate::observed::Skip;
-use crate::report::{Finding, Parts, SkipReason, Status};
+use crate::report::{Finding, KvBudget, Parts, SkipReason, Status};
 use crate::snapshot::{Folded, Place, Snapshot};
 use crate::source::Spot;
 use crate::target::{Target, TargetKind};
 use declare::{About, Check, Draft, Outcome, Run};
 pub use scope::{
-    Container, DeploymentScope, WorkerScope, WorkloadScope, container_place, kv_ends, pod_place,
+    BudgetScope, Container, DeploymentScope, WorkerScope, WorkloadScope, container_place, kv_ends,
+    pod_place,
 };
 use scope::{Heard, Running};
 use std::sync::Arc;
@@ -224,8 +225,6 @@ pub struct Whole<'a> {
     pub strangers: &'a [String],
     /// The record of the run.
     pub record: &'a crate::snapshot::Deployment,
-    /// How long KV travels, where that was asked for.
-    pub budget: Option<&'a crate::report::KvBudget>,
 }
 
 impl<'a> Whole<'a> {
@@ -241,7 +240,6 @@ impl<'a> Whole<'a> {
             object: self.object,
             strangers: self.strangers,
             record: self.record,
-            budget: self.budget,
             containers,
         }
     }
@@ -343,6 +341,8 @@ pub fn run_and_hear(subject: &Subject<'_>, mut each: impl FnMut(&Container<'_>))
             }
             // Done above.
             Run::Container(_) | Run::Deployment(_) => {}
+            // Done when the time is known.
+            Run::Budget(_) => {}
         }
     }
     if deployment.is_some() {
@@ -352,31 +352,21 @@ pub fn run_and_hear(subject: &Subject<'_>, mut each: impl FnMut(&Container<'_>))
     findings
 }
 
-/// What the time of KV is held against: judged after everything else, because what is wrong on the path decides whether there
-/// is a time at all.
-pub fn run_on_budget(inventory: &Inventory, whole: &Whole<'_>) -> Vec<Finding> {
-    let Some(workload) = inventory
-        .workloads
-        .first()
-        .filter(|_| whole.budget.is_some())
-    else {
+/// Runs the checks on the time of KV, which is computed from what all the others found.
+pub fn run_on_budget(inventory: &Inventory, budget: &KvBudget) -> Vec<Finding> {
+    let Some(workload) = inventory.workloads.first() else {
         return Vec::new();
     };
-    let scope = whole.scope(workload, Vec::new());
+    let scope = BudgetScope { workload, budget };
     let target = Arc::new(workload_target(inventory, 0));
-    let mut all = ALL.iter().copied().enumerate();
-    let found = all.find_map(|(order, check)| match check.run {
-        Run::Deployment(run) if check.id == KV_BUDGET => Some((order, check, run)),
-        _ => None,
-    });
-    let Some((order, check, run)) = found else {
-        return Vec::new();
-    };
-    finished(check, order, &target, None, run(&scope)).collect()
+    let mut findings = Vec::new();
+    for (order, check) in ALL.iter().copied().enumerate() {
+        if let Run::Budget(run) = check.run {
+            findings.extend(finished(check, order, &target, None, run(&scope)));
+        }
+    }
+    findings
 }
-
-/// Id of the check that asks for the time of KV.
-const KV_BUDGET: &str = "DEP060";
 
 /// What a container shows of what its manifest leaves to the node.
 fn running(container: &Container<'_>) -> Running {

@@ -111,20 +111,29 @@ pub struct DeploymentScope<'a> {
     pub strangers: &'a [String],
     /// What else was read of it.
     pub record: &'a Deployment,
-    /// How long its KV travels, where that was asked for.
-    pub budget: Option<&'a KvBudget>,
     /// Its worker containers, those too that could not be looked into.
     pub containers: Vec<&'a Container<'a>>,
+}
+
+/// How long the KV of a deployment travels, as it follows from everything else that was found.
+pub struct BudgetScope<'a> {
+    /// Its workers as they run; where no pod could be seen, as they are written.
+    pub workload: &'a Workload,
+    /// The time, or why there is none.
+    pub budget: &'a KvBudget,
+}
+
+impl BudgetScope<'_> {
+    /// Leaves the check when no KV moves between the workers.
+    pub fn require_kv(&self) -> Result<(), Skip> {
+        require_kv(self.workload)
+    }
 }
 
 impl<'a> DeploymentScope<'a> {
     /// Leaves the check when no KV moves between the workers.
     pub fn require_kv(&self) -> Result<(), Skip> {
-        if self.workload.disaggregated {
-            Ok(())
-        } else {
-            Err(Skip::not_applicable())
-        }
+        require_kv(self.workload)
     }
 
     /// The containers of a role.
@@ -190,6 +199,13 @@ impl<'a> DeploymentScope<'a> {
             let detail = format!("nothing was read of node {name} of {}", container.place.pod);
             Skip::new(SkipReason::NotFound, detail)
         })
+    }
+}
+
+fn require_kv(workload: &Workload) -> Result<(), Skip> {
+    match workload.disaggregated {
+        true => Ok(()),
+        false => Err(Skip::not_applicable()),
     }
 }
 
@@ -427,11 +443,7 @@ pub fn no_number(worker: &Worker, flag: &'static str, text: &str) -> Skip {
 impl WorkerScope<'_> {
     /// Leaves the check when no KV moves to or from this worker.
     pub fn require_kv(&self) -> Result<(), Skip> {
-        if self.workload.disaggregated {
-            Ok(())
-        } else {
-            Err(Skip::not_applicable())
-        }
+        require_kv(self.workload)
     }
 
     /// The value of a variable as written; None when it is unset, and a skip when only the running worker knows it.
@@ -555,11 +567,7 @@ impl WorkerScope<'_> {
 impl WorkloadScope<'_> {
     /// Leaves the check when no KV moves between the workers.
     pub fn require_kv(&self) -> Result<(), Skip> {
-        if self.workload.disaggregated {
-            Ok(())
-        } else {
-            Err(Skip::not_applicable())
-        }
+        require_kv(self.workload)
     }
 
     /// Every pair of workers between which KV moves: each prefill with each decode, or each encode with each receiver.

@@ -549,7 +549,7 @@ impl Fleet {
     fn all(&self) -> Vec<Finding> {
         let inventory = self.running();
         let written = self.written.as_deref().map(read);
-        super::run_on(&super::Subject {
+        let mut findings = super::run_on(&super::Subject {
             inventory: &inventory,
             snapshots: &self.folded(),
             pairs: &[],
@@ -558,9 +558,12 @@ impl Fleet {
                 strangers: &[],
                 written: written.as_ref().and_then(|w| w.workloads.first()),
                 record: &self.record,
-                budget: self.budget.as_ref(),
             }),
-        })
+        });
+        if let Some(budget) = &self.budget {
+            findings.extend(super::run_on_budget(&inventory, budget));
+        }
+        findings
     }
 
     fn folded(&self) -> Vec<Folded> {

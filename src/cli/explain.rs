@@ -38,7 +38,7 @@ Keys of --context, each with what it takes; what is not said is assumed, and the
 
 Exit codes: 0 explained, whatever is said of the value; 2 nothing is known by this name.")]
 pub(super) struct Arguments {
-    /// A variable, `VARIABLE=VALUE`, a check (id or name), a rule, a word of a report (unproven, skipped, denied, ..) or a
+    /// A variable, `VARIABLE=VALUE`, a check (id or name), a rule, a word of a report (unproven, skipped, kv_path, ..) or a
     /// topic (kv-budget, firewall, acs, pfc). `VARIABLE=<unset>` asks about the default, and `VARIABLE=` about the empty
     /// value. Without it: a list of all that can be explained.
     #[arg(value_name = "WHAT")]
@@ -112,8 +112,12 @@ impl Arguments {
         let meanings = topics::meanings(what);
         if let Some(first) = meanings.first() {
             let mut text = String::new();
-            for meaning in &meanings {
-                _ = writeln!(text, "{}: {}", meaning.word, meaning.kind);
+            for (n, meaning) in meanings.iter().enumerate() {
+                let before = n.checked_sub(1).map(|before| &meanings[before]);
+                let heading = |w: &topics::Word| (w.word, w.kind);
+                if before.map(heading) != Some(heading(meaning)) {
+                    _ = writeln!(text, "{}: {}", meaning.word, meaning.kind);
+                }
                 wrap(&mut text, meaning.meaning);
             }
             let page = pages::Word {

@@ -1,6 +1,8 @@
 //! Free text of a program (an error line, a log) without what may be a secret.
 
-use crate::catalogue::{find, is_a_key, names_a_secret, ucx_name_known, withheld_of};
+use crate::catalogue::{
+    ends_an_authority, find, is_a_key, names_a_secret, ucx_name_known, withheld_of,
+};
 use std::borrow::Cow;
 
 /// Stands for what is not shown.
@@ -11,9 +13,10 @@ const LONGEST_NAME: usize = 128;
 const RANDOM: usize = 32;
 
 /// Free text without secrets; what is withheld shows as `***`. Withheld are values that a name sets (`NAME=value`,
-/// `NAME: value`, `--name value`) where the name is that of a credential, or of a variable that is not in the catalogue, or
-/// where a catalogued value holds credentials; what follows `Bearer`, `Authorization` and `Cookie`; user information and
-/// queries of URLs; keys of well-known services wherever they stand; and whole PEM blocks. Line breaks stay.
+/// `NAME: value`, `NAME => value`, `--name value`) where the name is that of a credential, or of a variable that is not in the
+/// catalogue, or where a catalogued value holds credentials; what follows `Bearer`, `Basic`, `Authorization` and `Cookie`; the
+/// logins that `curl` and `sshpass` take; user information and queries of URLs; keys of well-known services wherever they
+/// stand; and whole PEM blocks. Line breaks stay.
 pub fn withhold_secrets(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut in_pem = false;
@@ -50,27 +53,26 @@ pub fn without_credentials(text: &str) -> Cow<'_, str> {
     let mut out = first.to_owned();
     for part in parts {
         let (url, rest) = part.split_at(part.find(AFTER).unwrap_or(part.len()));
-        let (url, query) = match url.split_once('?') {
-            Some((url, _)) => (url, "?***"),
+        let (before_query, query) = match url.split_once('?') {
+            Some((before_query, _)) => (before_query, "?***"),
             None => (url, ""),
         };
-        let url = match url.rsplit_once('@') {
-            Some((before, host)) if !ends_an_authority(before) => format!("***@{host}"),
-            _ => url.to_owned(),
+        let shown = match before_query.rsplit_once('@') {
+            Some((before, host)) if !ends_an_authority(before) => format!("***@{host}{query}"),
+            // A password may hold a `?`, and then nothing says where it ends.
+            None if url
+                .split_once('@')
+                .is_some_and(|(p, _)| !ends_an_authority(p)) =>
+            {
+                HIDDEN.to_owned()
+            }
+            _ => format!("{before_query}{query}"),
         };
-        out.push_str(&format!("://{url}{query}{rest}"));
+        out.push_str("://");
+        out.push_str(&shown);
+        out.push_str(rest);
     }
     Cow::Owned(out)
-}
-
-/// `host/..` or `host:port/..`: what follows is a path, and an `@` in it is none of user information. A password may hold
-/// any sign that was not written as it should be.
-fn ends_an_authority(before: &str) -> bool {
-    let authority = before.split_once('/').map(|(authority, _)| authority);
-    authority.is_some_and(|authority| {
-        let port = authority.rsplit_once(':').map_or("", |(_, port)| port);
-        !authority.contains('@') && port.bytes().all(|b| b.is_ascii_digit())
-    })
 }
 
 fn of_a_word(c: char) -> bool {
@@ -83,20 +85,32 @@ fn withheld_line(line: &str) -> String {
     let mut rest: &str = &line;
     // `{"name": "HF_TOKEN", "value": ".."}`: what the entry `value` holds is that of the name before it.
     let mut secret_named = false;
+    let mut of_sshpass = false;
     while let Some(start) = rest.find(of_a_word) {
         let (between, from) = rest.split_at(start);
         out.push_str(between);
         let end = from.find(|c| !of_a_word(c)).unwrap_or(from.len());
         let (word, after) = from.split_at(end);
-        let named = word.len() <= LONGEST_NAME && names_a_secret(word) && !is_an_error(word);
+        let set = Set::of(word, after);
+        let named = word.len() <= LONGEST_NAME
+            && names_a_secret(word)
+            && !is_an_error(word)
+            && !set.is_some_and(|(_, value)| is_no_secret(word, value));
         if is_a_key(word) || is_random(word) || is_user_information(after) {
             out.push_str(HIDDEN);
             rest = &after[end_of_value(after, &[',', ';', ')'])..];
             continue;
         }
+        if of_sshpass && word.starts_with("-p") && word.len() > 2 {
+            out.push_str("-p");
+            out.push_str(HIDDEN);
+            rest = &after[end_of_value(after, &[])..];
+            of_sshpass = false;
+            continue;
+        }
         out.push_str(word);
         rest = after;
-        if let Some((set, value)) = Set::of(word, after)
+        if let Some((set, value)) = set
             && set.is_withheld(word, named || (secret_named && word == "value"), value)
         {
             out.push_str(&after[..set.before]);
@@ -106,6 +120,13 @@ fn withheld_line(line: &str) -> String {
                 out.push_str(HIDDEN);
             }
             rest = &after[end..];
+        } else if let Some((gap, value)) = argument(after)
+            && ((of_sshpass && word == "-p") || (takes_a_login(word) && is_a_login(value)))
+        {
+            of_sshpass = false;
+            out.push_str(&after[..gap]);
+            out.push_str(HIDDEN);
+            rest = &after[gap + value.len()..];
         } else if let Some(gap) = follows(word, named, between, after) {
             out.push_str(&after[..gap]);
             out.push_str(HIDDEN);
@@ -115,12 +136,13 @@ fn withheld_line(line: &str) -> String {
             rest = &after[gap + end..];
         }
         secret_named |= named;
+        of_sshpass |= word == "sshpass";
     }
     out.push_str(rest);
     out
 }
 
-/// What a word before `=` or `:` is set to.
+/// What a word before `=`, `:` or an arrow is set to.
 #[derive(Clone, Copy)]
 struct Set {
     sign: char,
@@ -131,14 +153,20 @@ struct Set {
 }
 
 impl Set {
+    /// The sign of an arrow that is no `=>`. Programs draw it for more than settings.
+    const ARROW: char = '→';
+
     fn of<'a>(word: &str, after: &'a str) -> Option<(Self, &'a str)> {
         let quote = ["\\\"", "\"", "'"].iter().find(|q| after.starts_with(**q));
         let name_end = quote.map_or(0, |q| q.len());
         let sign_at = name_end + blanks(&after[name_end..]);
-        let sign = after[sign_at..].chars().next()?;
-        let value_at = sign_at + 1;
+        let (sign, value_at) = match after[sign_at..].chars().next()? {
+            '=' if after[sign_at..].starts_with("=>") => ('=', sign_at + 2),
+            '-' if after[sign_at..].starts_with("->") => (Self::ARROW, sign_at + 2),
+            sign => (sign, sign_at + sign.len_utf8()),
+        };
         let is_pair = match sign {
-            '=' => true,
+            '=' | Self::ARROW => true,
             ':' => {
                 !after[value_at..].starts_with([':', '/']) && !is_a_place(word, &after[value_at..])
             }
@@ -166,6 +194,10 @@ impl Set {
     }
 
     fn is_withheld(self, word: &str, secret: bool, value: &str) -> bool {
+        if self.sign == Self::ARROW {
+            // Sentences and grammars draw one behind `token` and `key`.
+            return secret && word.contains('_');
+        }
         if secret {
             return true;
         }
@@ -205,6 +237,83 @@ fn is_a_place(word: &str, after: &str) -> bool {
     word.contains('.') && digits > 0 && !after[digits..].starts_with(|c: char| c.is_alphanumeric())
 }
 
+/// A name of a credential that names none here: `key` of a number is the key of a memory region or a partition, which
+/// libfabric writes in up to 64 bits (`fi_mr_key`), and `auth` may say whether there is any.
+fn is_no_secret(word: &str, value: &str) -> bool {
+    let end = |c: char| c.is_whitespace() || ",;)]}".contains(c);
+    let value = value.split(end).next().unwrap_or_default();
+    match word.trim_start_matches('-') {
+        w if w.eq_ignore_ascii_case("key") => value.strip_prefix("0x").is_some_and(|hex| {
+            (1..=16).contains(&hex.len()) && hex.bytes().all(|b| b.is_ascii_hexdigit())
+        }),
+        w if w.eq_ignore_ascii_case("auth") => ["none", "off", "no", "false", "disabled"]
+            .iter()
+            .any(|no| value.eq_ignore_ascii_case(no)),
+        _ => false,
+    }
+}
+
+/// Options of curl(1) whose argument is `user:password`.
+fn takes_a_login(word: &str) -> bool {
+    ["-u", "-U", "--user", "--proxy-user"].contains(&word)
+}
+
+/// `user:password`; a user and a group in numbers, and an address with its scheme, are none.
+fn is_a_login(value: &str) -> bool {
+    let number = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+    value.split_once(':').is_some_and(|(user, password)| {
+        let numbers = number(user) && number(password);
+        !(password.is_empty() || password.starts_with("//") || numbers)
+    })
+}
+
+/// The argument behind an option: the bytes before it, and its text without the quotation marks. In a list of words
+/// (`["-u", "a:b"]`, as programs quote a command) those of the option end and those of the argument begin in between.
+fn argument(after: &str) -> Option<(usize, &str)> {
+    const QUOTES: [&str; 3] = ["\\\"", "\"", "'"];
+    let closing = QUOTES.iter().find(|q| after.starts_with(**q));
+    let mut gap = closing.map_or(0, |q| q.len());
+    if after[gap..].starts_with([',', '=']) {
+        gap += 1;
+    }
+    gap += blanks(&after[gap..]);
+    let opening = QUOTES.iter().find(|q| after[gap..].starts_with(**q));
+    if gap == 0 || (closing.is_some() && opening != closing) {
+        return None;
+    }
+    gap += opening.map_or(0, |q| q.len());
+    let value = &after[gap..];
+    let len = match opening {
+        Some(quote) => quoted(value, quote),
+        None => end_of_value(value, &[]),
+    };
+    (len > 0).then_some((gap, &value[..len]))
+}
+
+/// What follows `Basic` in a header: base64 of `user:password` (RFC 7617, section 2), as far as it stands here.
+fn is_basic(text: &str) -> bool {
+    let (mut bits, mut have) = (0_u32, 0);
+    for b in text.bytes() {
+        let six = match b {
+            b'A'..=b'Z' => b - b'A',
+            b'a'..=b'z' => b - b'a' + 26,
+            b'0'..=b'9' => b - b'0' + 52,
+            b'+' | b'-' => 62,
+            b'/' | b'_' => 63,
+            _ => return false,
+        };
+        bits = (bits << 6 | u32::from(six)) & 0xffff;
+        have += 6;
+        if have >= 8 {
+            have -= 8;
+            if (bits >> have) as u8 == b':' {
+                return true;
+            }
+        }
+    }
+    false
+}
+
 /// Where what follows a word without any sign begins, if it is withheld: `Bearer ..`, `--token ..`, `password hunter2`.
 fn follows(word: &str, named: bool, between: &str, after: &str) -> Option<usize> {
     let gap = blanks(after);
@@ -219,6 +328,8 @@ fn follows(word: &str, named: bool, between: &str, after: &str) -> Option<usize>
         .all(|c| c.is_ascii_lowercase() || ".,;:".contains(c));
     let withheld = if is_bearer {
         !(ordinary && ["token", "auth"].iter().any(|w| next.starts_with(w)))
+    } else if word.eq_ignore_ascii_case("basic") {
+        is_basic(next)
     } else if !named || word.eq_ignore_ascii_case("key") {
         false
     } else if word.starts_with("--") || between.ends_with(" -") {
@@ -295,6 +406,27 @@ mod tests {
             "curl -H \"X-Api-Key: CANARY\" http://x",
             "the bearer CANARY1 was refused",
             "Cookie: a=1; session=CANARY",
+            "HF_TOKEN => CANARY",
+            "HF_TOKEN=>CANARY",
+            "{'HF_TOKEN' => 'CANARY and more'}",
+            "HF_TOKEN -> CANARY",
+            "HF_TOKEN → CANARY",
+            "MY_OWN_SETTING => CANARY",
+            "curl -u me:CANARY http://x",
+            "curl -u 'me:a CANARY' http://x",
+            "curl --user me:CANARY",
+            "curl --user=me:CANARY",
+            "curl -U me:CANARY --proxy-user me:CANARY",
+            "exec: [\"curl\" \"-u\" \"me:CANARY\"]",
+            "['curl', '--user', 'me:CANARY']",
+            "sshpass -p CANARY ssh -p 22 node",
+            "sshpass -v -pCANARY ssh node",
+            "[\"sshpass\", \"-p\", \"a CANARY\"]",
+            "key=0x204CANARY",
+            "key=0x204,password=CANARY",
+            "key=0x00112233445566778CANARY",
+            "auth=CANARY",
+            "auth=none,token=CANARY",
             "{\"token\": \"CANARY with blanks\"}",
             "{\\\"password\\\":\\\"CANARY\\\"}",
             "{'db_password': 'CANARY'}",
@@ -321,6 +453,30 @@ mod tests {
     }
 
     #[test]
+    fn user_information_of_a_url_ends_where_its_authority_does() {
+        for (line, shown) in [
+            ("http://me:hunter2@h:1/x", "http://***@h:1/x"),
+            ("http://me:hun/ter2@h:1/x", "http://***@h:1/x"),
+            ("http://me:hun#ter2@h:1/x", "http://***@h:1/x"),
+            ("http://me:hunter2@h/x@y?z=1", "http://***@y?***"),
+            ("http://me:hun?ter2@h/x is lost", "http://*** is lost"),
+            ("http://[fd00::1]:80:x@h", "http://***@h"),
+            ("http://[me/x]:hunter2@h", "http://***@h"),
+            ("http://h/x@y", "http://h/x@y"),
+            ("http://h:1/x@y?z=1", "http://h:1/x@y?***"),
+            ("http://h?mail=x@y", "http://h?***"),
+            ("http://h:1#x@y", "http://h:1#x@y"),
+            ("http://[fd00::1]/x@y", "http://[fd00::1]/x@y"),
+            ("http://[fd00::1]:80/x@y", "http://[fd00::1]:80/x@y"),
+            ("http://[fe80::1%25eth0]/x@y", "http://[fe80::1%25eth0]/x@y"),
+        ] {
+            assert_eq!(without_credentials(line), shown);
+            let again = without_credentials(shown).into_owned();
+            assert_eq!(without_credentials(&again), again);
+        }
+    }
+
+    #[test]
     fn keys_of_services_need_no_name() {
         for key in [
             "hf_aBcDeFgHiJkLmNoPqRsTuVwXyZaBcDeFgH",
@@ -329,6 +485,8 @@ mod tests {
             "ghp_0123456789abcdefghij",
             "nvapi-aB1_c-D2efghijkl",
             "sk-proj-aB1cD2eF3gH4iJ5k",
+            "dckr_pat_aB1cD2eF3gH4iJ5kL6mN7oP8qR9",
+            "GOCSPX-abcdefghijklmnopqrstuvwxyzab",
             "wJalrXUtnFEMI7K7MDENG2bPxRfiCYEXAMPLEKEY",
         ] {
             for line in [
@@ -344,6 +502,19 @@ mod tests {
             withhold_secrets("token hf_aBcDeFgHiJkLmNoPqRsT, again"),
             "token ***, again"
         );
+    }
+
+    #[test]
+    fn a_login_of_basic_is_withheld_where_it_is_one() {
+        for line in [
+            "Basic dXNlcjpwYXNz",
+            "sent basic dXNlcjpwYXNzd29yZA==, refused",
+            "Proxy said: Basic OnBhc3M=",
+        ] {
+            let shown = withhold_secrets(line);
+            assert!(shown.contains(HIDDEN), "{line} -> {shown}");
+            assert!(!shown.contains("jp") && !shown.contains("OnB"), "{shown}");
+        }
     }
 
     #[test]
@@ -365,6 +536,21 @@ mod tests {
             "Permission denied (bearer token is missing)",
             "password authentication failed for user",
             "http://h:1/a@b answered 401",
+            "RDMA READ addr=0x7f0000000000 key=0x204 length=4096",
+            "key: 0x204, value=5 bytes",
+            "fi_read failed: key=0x1122334455667788)",
+            "etcd auth=none endpoints=1",
+            "auth: disabled",
+            "Basic checks of mlx5_0:1 passed",
+            "WWW-Authenticate: Basic realm=x",
+            "Basic AllReduce of 8 ranks",
+            "docker run --user 1000:1000 image",
+            "python3 -u -m dynamo.vllm -p 22",
+            "ulimit -u: 1024",
+            "NCCL INFO Channel 00/0 : 0[0] -> 1[0] via P2P/CUMEM",
+            "PROXY -> RING of 8",
+            "one token -> ALLOW_ALL",
+            "`key` -> `name`; key -> value",
         ] {
             assert_eq!(withhold_secrets(line), line);
         }
@@ -373,7 +559,7 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn a_second_pass_shows_no_more(
-            words in proptest::collection::vec("[a-z]{0,3}[=:\"'@/ ,.-]{0,2}|HF_TOKEN|password|Bearer|UCX_TLS|--key|hf_aB1aB1aB1aB1aB1|://|-----BEGIN|\\PC", 0..14),
+            words in proptest::collection::vec("[a-z]{0,3}[=:\"'@/ ,.-]{0,2}|HF_TOKEN|password|Bearer|UCX_TLS|--key|-u|sshpass|-p|=>|Basic|hf_aB1aB1aB1aB1aB1|://|-----BEGIN|\\PC", 0..14),
         ) {
             let once = withhold_secrets(&words.concat());
             proptest::prop_assert!(withhold_secrets(&once).len() <= once.len());

@@ -245,8 +245,15 @@ def counters(gpu=None):
 
 
 def counted(gpu):
-    """Whose counters can be read: a device that is not named here may carry bytes unseen."""
-    return sorted({k.rsplit("/", 1)[0] for k in counters(gpu)})[:256]
+    """Whose counters can be read: a device that is not named here may carry bytes unseen. One that counts both ways is named
+    alone, any other with each counter that it has: what it does not count goes unseen, too."""
+    devices, out = {}, []
+    for device, name in (k.rsplit("/", 1) for k in counters(gpu)):
+        devices.setdefault(device, set()).add(name)
+    for device, names in devices.items():
+        both = any(names.issuperset(pair) for pair in (("tx_bytes", "rx_bytes"), ("sent_pkts", "rcvd_pkts")))
+        out += [device] if both else ["%s/%s" % (device, name) for name in names]
+    return sorted(out)[:256]
 
 
 def delta(before, after):

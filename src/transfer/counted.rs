@@ -67,7 +67,7 @@ impl Carrier {
 
 /// What the counters of one end say. `sends`: the payload leaves this end.
 pub fn by_counters(delta: &Counters, counted: &[Words], moved: u64, sends: bool) -> Counted {
-    if counted.is_empty() {
+    if counted.iter().all(|name| counts(name, sends).is_none()) {
         return Counted::Unreadable;
     }
     if moved < COUNTER_FLOOR {
@@ -125,6 +125,46 @@ fn by_groups(
     })
 }
 
+/// What a counter counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Meaning {
+    /// What leaves this end.
+    sends: bool,
+    /// Packets, not bytes.
+    packets: bool,
+}
+
+/// What a counter of this name counts; none for operations and for all that is not payload.
+fn meaning(counter: &str) -> Option<Meaning> {
+    let (sends, packets) = match counter {
+        "tx_bytes" | "rdma_write_bytes" | "send_bytes" | "rdma_read_resp_bytes" => (true, false),
+        "rx_bytes" | "rdma_read_bytes" | "recv_bytes" | "rdma_write_recv_bytes" => (false, false),
+        "sent_pkts" => (true, true),
+        "rcvd_pkts" => (false, true),
+        _ => return None,
+    };
+    Some(Meaning { sends, packets })
+}
+
+/// The device (`ib/mlx5_0:1`) of an entry of [`Ready::counted`], where it counts in the direction of the payload.
+fn counts(entry: &str, sends: bool) -> Option<&str> {
+    match entry.rsplit_once('/') {
+        Some((device, counter)) if device.contains('/') => {
+            let is = meaning(counter).is_some_and(|counter| counter.sends == sends);
+            is.then_some(device)
+        }
+        _ => Some(entry),
+    }
+}
+
+/// The devices of an end that count in the direction of the payload.
+fn counting(ready: &Ready, sends: bool) -> impl Iterator<Item = &str> {
+    ready
+        .counted
+        .iter()
+        .filter_map(move |name| counts(name, sends))
+}
+
 /// By how much the counter of each device moved in the direction of the payload.
 fn carriers(delta: &Counters, sends: bool) -> BTreeMap<&str, Carrier> {
     let mut by_device: BTreeMap<&str, Carrier> = BTreeMap::new();
@@ -132,15 +172,8 @@ fn carriers(delta: &Counters, sends: bool) -> BTreeMap<&str, Carrier> {
         let Some((device, counter)) = key.rsplit_once('/') else {
             continue;
         };
-        let packets = match (counter, sends) {
-            ("tx_bytes" | "rdma_write_bytes" | "send_bytes" | "rdma_read_resp_bytes", true) => {
-                false
-            }
-            ("rx_bytes" | "rdma_read_bytes" | "recv_bytes" | "rdma_write_recv_bytes", false) => {
-                false
-            }
-            ("sent_pkts", true) | ("rcvd_pkts", false) => true,
-            _ => continue,
+        let Some(Meaning { packets, .. }) = meaning(counter).filter(|c| c.sends == sends) else {
+            continue;
         };
         let amount = u64::try_from(*change).unwrap_or(0);
         let seen = Carrier {
@@ -169,7 +202,7 @@ fn silent_rail(lane: &Lane, step: &StepRecord, initiator: &Ready, sends: bool) -
     }
     let readable = |device: &&str| {
         let name = format!("ib/{device}");
-        initiator.counted.iter().any(|known| **known == *name)
+        counting(initiator, sends).any(|known| known == name)
     };
     if shares.len() < 2 || !shares.keys().all(readable) {
         return None;
@@ -248,7 +281,7 @@ pub fn at_target(lane: &Lane, step: &StepRecord, target: &Ready) -> Option<Agree
         let why = format!("at the target {shown} moved instead");
         return Some(Agreement::Disagree(why));
     }
-    all_counted(lane, target).then(|| {
+    all_counted(lane, target, sends).then(|| {
         let kind = match lane.class {
             Class::MultiNodeNvlink => "NVLink",
             _ => "RDMA",
@@ -259,18 +292,18 @@ pub fn at_target(lane: &Lane, step: &StepRecord, target: &Ready) -> Option<Agree
     })
 }
 
-/// Every device over which this lane could reach the end has counters there, so that bytes do not arrive unseen. EFA splits
-/// its counters by operation, and older drivers lack some.
-fn all_counted(lane: &Lane, ready: &Ready) -> bool {
+/// Every device over which this lane could reach the end has counters of the payload's direction there, so that its bytes do not
+/// pass unseen. EFA splits its counters by operation, and older drivers lack some.
+fn all_counted(lane: &Lane, ready: &Ready, sends: bool) -> bool {
     let counts = |group: &str, port: &PortFacts| {
         let name = format!("{group}/{}:{}", port.device, port.port);
-        ready.counted.iter().any(|counted| **counted == *name)
+        counting(ready, sends).any(|counted| counted == name)
     };
     let mut usable = ready.ports.iter().filter(|p| p.granted).peekable();
     match lane.class {
         Class::Rdma => usable.peek().is_some() && usable.all(|p| counts("ib", p)),
         Class::SoftRoce => usable.peek().is_some() && usable.all(|p| counts("hw", p)),
-        Class::MultiNodeNvlink => ready.counted.iter().any(|c| c.starts_with("nvlink/")),
+        Class::MultiNodeNvlink => counts_nvlink(ready, sends),
         _ => false,
     }
 }
@@ -327,10 +360,7 @@ fn one_end(lane: &Lane, step: &StepRecord, mine: &Counted, initiator: &Ready) ->
         }
         _ => {}
     }
-    let readable = |rail: &Rail| {
-        let mut counted = initiator.counted.iter();
-        counted.any(|r| is_of(short(r), &rail.device))
-    };
+    let readable = |rail: &Rail| counting(initiator, sends).any(|r| is_of(short(r), &rail.device));
     let all_readable = !local && lane.rails.iter().all(readable);
     match mine {
         Counted::Carried(devices) => Agreement::Disagree(format!(
@@ -339,12 +369,14 @@ fn one_end(lane: &Lane, step: &StepRecord, mine: &Counted, initiator: &Ready) ->
         )),
         // Another's traffic, which says nothing of a lane whose own counters cannot be read.
         Counted::Crowded(devices) if !all_readable => Agreement::Silent(crowd(devices, moved)),
-        Counted::Nobody if lane.class == Class::MultiNodeNvlink && counts_nvlink(initiator) => {
+        Counted::Nobody
+            if lane.class == Class::MultiNodeNvlink && counts_nvlink(initiator, sends) =>
+        {
             Agreement::OneSided(format!(
                 "the NVLink counters of the GPU did not move by the payload of {moved} bytes"
             ))
         }
-        Counted::Nobody if lane.class == Class::Nvlink && counts_nvlink(initiator) => {
+        Counted::Nobody if lane.class == Class::Nvlink && counts_nvlink(initiator, sends) => {
             Agreement::Silent(format!(
                 "no counter moved by the payload of {moved} bytes, that of NVLink neither, so that it went over PCIe or \
                  stayed on one GPU"
@@ -365,8 +397,8 @@ fn one_end(lane: &Lane, step: &StepRecord, mine: &Counted, initiator: &Ready) ->
     }
 }
 
-fn counts_nvlink(ready: &Ready) -> bool {
-    ready.counted.iter().any(|c| c.starts_with("nvlink/"))
+fn counts_nvlink(ready: &Ready, sends: bool) -> bool {
+    counting(ready, sends).any(|device| device.starts_with("nvlink/"))
 }
 
 /// A counter of `mlx5_0:1` is one of the rail `mlx5_0:1`, and of a rail that names no port.

@@ -1,6 +1,6 @@
 //! One pair of pods: what carried the bytes, and what that is worth.
 
-use crate::{assert_clean, has_python, on, pod, transfer, tree, two};
+use crate::{PORT, assert_clean, has_python, on, pod, transfer, tree, two};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rdma_with_counters_that_agree_is_proven() {
@@ -45,6 +45,33 @@ async fn rdma_with_counters_that_agree_is_proven() {
                 "{request:?}"
             ),
         }
+    }
+}
+
+/// A counter that the bytes of a direction do not need, or that cannot be read, contradicts nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_port_that_counts_one_way_contradicts_no_lane() {
+    if !has_python() {
+        return;
+    }
+    for (of_target, counter) in [
+        (true, "port_xmit_data"),
+        (true, "port_rcv_data"),
+        (false, "port_rcv_data"),
+    ] {
+        let (p, d) = (tree(&[]), tree(&[]));
+        let end = if of_target { &p } else { &d };
+        let path = format!("{PORT}/counters/{counter}");
+        std::fs::remove_file(end.path().join(path)).unwrap();
+        let fake = two(
+            pod("p", "prefill", p.path(), "invented-rc-mlx5-one-rail"),
+            pod("d", "decode", d.path(), "invented-rc-mlx5-one-rail"),
+        )
+        .await;
+        let run = transfer(&fake, &["--pod", "d", "--peer", "p"]).await;
+        let (status, detail) = run.transfer("d", "p");
+        assert_eq!(status, "ok", "{counter}: {detail}");
+        assert_eq!(run.pairs(), [("d -> p".to_owned(), "ok".to_owned(), true)]);
     }
 }
 

@@ -1,5 +1,5 @@
 use crate::check;
-use crate::checks::DeploymentScope;
+use crate::checks::BudgetScope;
 use crate::checks::declare::{Draft, Outcome};
 use crate::observed::Skip;
 use crate::report::SkipReason;
@@ -18,14 +18,15 @@ check! {
     /// ## Fix
     /// Make the slowest lane as fast as its neighbours (the other findings say what holds it back), give the ranks more NICs,
     /// keep the cache in FP8, or raise the tensor-parallel size of the role that has fewer ranks.
-    "DEP060" "kv-budget-over-slo" on Deployment {
+    "DEP060" "kv-budget-over-slo" on Budget {
         subsystem: Deployment, kv_path: Off, worst: Fail, causes: &[], since: "0.1.0",
     }
 }
 
-fn run(scope: &DeploymentScope<'_>) -> Outcome {
+fn run(scope: &BudgetScope<'_>) -> Outcome {
     scope.require_kv()?;
-    let Some((budget, slo)) = scope.budget.and_then(|b| Some((b, b.slo_ms?))) else {
+    let budget = scope.budget;
+    let Some(slo) = budget.slo_ms else {
         // Nobody asked.
         return Err(Skip::not_applicable());
     };

@@ -2,15 +2,18 @@ use crate::check;
 use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
 use crate::checks::words::counted;
+use crate::facts::container::Facts;
 use crate::facts::sysfs::Counters;
 use crate::observed::Skip;
 use crate::report::SkipReason;
+use std::collections::BTreeSet;
 
 check! {
     /// A port counted errors or lost its link, some time since its driver was loaded.
     ///
     /// The published limits are about growth per time, and one reading has no time. So a counter that may never move is a
-    /// warning, and the others are named without a verdict. Read twice to know.
+    /// warning, and the others are named without a verdict. Read twice to know. How often the network interface of a port lost its
+    /// carrier is among these, too: who changes its MTU, its rings or its channels takes the carrier down as well.
     ///
     /// ## Why it matters
     /// A link that flaps or corrupts makes transfers time out or repeat, long before it goes down for good.
@@ -24,7 +27,8 @@ check! {
     ///
     /// ## Sources
     /// NVSentinel (any increment of local_link_integrity_errors, excessive_buffer_overrun_errors, rnr_nak_retry_err and, on EFA,
-    /// no_completion_cmds is fatal); AzNHC (5 losses of the carrier in 24 h).
+    /// no_completion_cmds is fatal; more than 2 carrier_changes between two readings are a degradation); AzNHC (5 losses of the
+    /// carrier in 24 h).
     "RDMA016" "port-errors" on Container {
         subsystem: Rdma, kv_path: Off, worst: Warn, causes: &[], since: "0.1.0",
     }
@@ -145,17 +149,48 @@ fn run(container: &Container<'_>) -> Outcome {
         let detail = format!("the kernel would not read {first}{more}, so errors may be uncounted");
         return Err(Skip::new(SkipReason::Unparsable, detail));
     }
-    let detail = match noted.first() {
-        None => format!("the error counters of {} are zero", counted(read, "port")),
+    let carriers = carriers(container);
+    let detail = match noted.first().or(carriers.first()) {
+        None => zero(read),
         Some(first) => format!("{first}: says nothing without a time; only growth would"),
     };
     let lines = if noted.is_empty() {
-        vec![detail.clone()]
+        vec![zero(read)]
     } else {
         noted
     };
     let seen = counters.evidence(lines.iter().map(String::as_str));
-    Ok(vec![Draft::ok(detail).with([seen])])
+    let interfaces = container.facts.network.interfaces.known();
+    let lost = interfaces.filter(|_| !carriers.is_empty());
+    let lost = lost.map(|interfaces| interfaces.evidence(carriers.iter().map(String::as_str)));
+    Ok(vec![Draft::ok(detail).with([seen]).with(lost)])
+}
+
+fn zero(ports: usize) -> String {
+    format!("the error counters of {} are zero", counted(ports, "port"))
+}
+
+/// The network interfaces of its own RDMA devices that lost their carrier: `mlx5_0 eth0 carrier_down_count 3`.
+fn carriers(container: &Container<'_>) -> Vec<String> {
+    let Facts { rdma, network, .. } = &container.facts;
+    let (Ok(ports), Some(of_device), Some(interfaces)) = (
+        rdma.own_ports(),
+        rdma.netdevs.known(),
+        network.interfaces.known(),
+    ) else {
+        return Vec::new();
+    };
+    let devices: BTreeSet<&str> = ports.iter().map(|(d, _)| d.hca.name.as_str()).collect();
+    let mut lost = Vec::new();
+    for device in devices {
+        for name in of_device.get(device).into_iter().flatten() {
+            let count = interfaces.get(name).and_then(|i| i.carrier_down_count);
+            if let Some(count) = count.filter(|count| *count > 0) {
+                lost.push(format!("{device} {name} carrier_down_count {count}"));
+            }
+        }
+    }
+    lost
 }
 
 fn reading(counters: &Counters, name: &str) -> Option<u64> {
@@ -170,7 +205,7 @@ fn reading(counters: &Counters, name: &str) -> Option<u64> {
 mod tests {
     use super::*;
     use crate::ask;
-    use crate::checks::testing::{NOTHING, changed, hca, verdict};
+    use crate::checks::testing::{NOTHING, changed, container, hca, outcome, verdict};
     use crate::report::Status;
 
     #[test]
@@ -211,6 +246,55 @@ mod tests {
             with(&[data, "hw_counters/no_completion_cmds: 2"]),
             Ok(Status::Warn)
         );
+    }
+
+    #[test]
+    fn a_carrier_that_was_lost_is_named_and_no_fault() {
+        let with = |lines: &str, counter: &str| {
+            let counters = format!("/sys/class/infiniband/mlx5_0/ports/1/counters/{counter}");
+            let answers = changed(
+                &hca("mlx5_0", "4: ACTIVE", "open"),
+                &[
+                    (&ask::RDMA_COUNTERS, counters.as_str()),
+                    (
+                        &ask::RDMA_NETDEVS,
+                        "/sys/class/infiniband/mlx5_0/device/net/eth0: ",
+                    ),
+                    (&ask::NET_DEVICES, lines),
+                ],
+            );
+            let snapshot = container("decode", &answers);
+            let drafts = outcome(run, &snapshot).unwrap();
+            let [draft] = drafts.as_slice() else {
+                panic!("{drafts:?}");
+            };
+            let seen: Vec<&str> = draft.evidence.iter().map(|e| e.excerpt.as_str()).collect();
+            (draft.status, draft.detail.clone(), seen.join("; "))
+        };
+        let zero = "symbol_error: 0";
+        let count = "/sys/class/net/eth0/carrier_down_count:";
+        let (status, detail, seen) = with(&format!("{count} 60"), zero);
+        let said = "mlx5_0 eth0 carrier_down_count 60";
+        assert_eq!(status, Status::Ok);
+        assert!(detail.starts_with(said), "{detail}");
+        assert!(
+            seen.contains(said) && seen.contains("are zero") && !seen.contains("says nothing"),
+            "{seen}"
+        );
+        // Errors come first, and nothing is said of one that never went or of another's interface.
+        let (_, detail, seen) = with(&format!("{count} 60"), "symbol_error: 9");
+        assert!(detail.starts_with("mlx5_0:1 symbol_error 9"), "{detail}");
+        assert!(seen.contains(said), "{seen}");
+        for lines in [
+            format!("{count} 0"),
+            "/sys/class/net/eth0/operstate: up".to_owned(),
+            "/sys/class/net/eth1/carrier_down_count: 60".to_owned(),
+        ] {
+            let (status, detail, seen) = with(&lines, zero);
+            assert_eq!(status, Status::Ok);
+            assert_eq!(detail, "the error counters of 1 port are zero");
+            assert!(!seen.contains("carrier"), "{seen}");
+        }
     }
 
     #[test]

@@ -27,8 +27,9 @@ pub struct Interface {
     pub operstate: Option<String>,
     /// Largest packet, in bytes.
     pub mtu_bytes: Option<u32>,
-    /// How often the carrier came or went since the interface exists.
-    pub carrier_changes: Option<u32>,
+    /// How often the carrier went since the interface exists, be it that somebody took it down (from kernel 4.16 on;
+    /// Documentation/ABI/testing/sysfs-class-net).
+    pub carrier_down_count: Option<u32>,
     /// It is a bond of these.
     pub slaves: BTreeSet<String>,
 }
@@ -128,7 +129,7 @@ fn interfaces(text: &str) -> BTreeMap<String, Interface> {
         match file {
             "operstate" => interface.operstate = Some(excerpt(value)),
             "mtu" => interface.mtu_bytes = small(value),
-            "carrier_changes" => interface.carrier_changes = small(value),
+            "carrier_down_count" => interface.carrier_down_count = small(value),
             "bonding/slaves" => {
                 interface.slaves = value.split_whitespace().map(excerpt).collect();
             }

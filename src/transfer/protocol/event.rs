@@ -72,7 +72,8 @@ pub struct Ready {
     pub cgroup: Cgroup,
     pub cpu: Cpu,
     pub ports: Vec<PortFacts>,
-    /// Whose counters can be read: `net/eth0`, `ib/mlx5_0:1`, `hw/rxe0:1`.
+    /// Whose counters can be read: `net/eth0`, `ib/mlx5_0:1`, `hw/rxe0:1`. Of a device that does not count both ways each counter
+    /// that it has: `ib/mlx5_0:1/rx_bytes`.
     pub counted: Vec<Words>,
     pub env: BTreeMap<Words, Words>,
     #[serde(skip_serializing)]
