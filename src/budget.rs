@@ -632,6 +632,7 @@ mod tests {
             let mut answers = hcas(states);
             let gpu = "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-0)\n".to_owned();
             answers.push((&ask::ENVIRONMENT, "# process 7 dynamo.vllm\n".to_owned()));
+            answers.push((&ask::UCX_SETTINGS, String::new()));
             answers.push((&ask::NVIDIA_SMI_NVLINK, gpu));
             let snapshot = Snapshot {
                 place: Place {

@@ -25,7 +25,7 @@ use crate::snapshot::{Bundle, Deployment, Folded, Origin, PlaceKind, over};
 use crate::source::{SourceFile, Spot};
 use crate::target::Target;
 pub use ends::end;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The inventories of one deployment.
@@ -201,6 +201,19 @@ fn strangers(record: &Deployment, described: &Described, snapshots: &[Folded]) -
     out.sort();
     out.dedup();
     out
+}
+
+/// The deployments that pods say they are of, where a selector found them.
+fn deployments(record: &Deployment, snapshots: &[Folded]) -> Vec<String> {
+    if !record.is_of_selector() {
+        return Vec::new();
+    }
+    let named = snapshots
+        .iter()
+        .filter_map(|s| s.place().workload.as_deref());
+    let named: BTreeSet<&str> = named.collect();
+    let shown = named.into_iter().map(|name| sanitise::line(name, 253));
+    shown.collect()
 }
 
 /// What is said where pods were looked at and nothing describes them: most of what is judged is written there.
@@ -517,6 +530,7 @@ pub fn evaluate(command: &'static str, mut bundle: Bundle, beside: Beside) -> Re
         .and_then(|recipe| renamed(&record, recipe));
     bundle.notes.extend(renamed);
     let strangers = strangers(&record, &described, &bundle.snapshots);
+    let deployments = deployments(&record, &bundle.snapshots);
     errors.extend(undescribed(&record, &described, &bundle.snapshots));
     described.assign(&mut bundle.snapshots);
     let left = leave_out(&described, &record, &mut bundle.snapshots);
@@ -536,6 +550,7 @@ pub fn evaluate(command: &'static str, mut bundle: Bundle, beside: Beside) -> Re
         written: described.written(),
         object: described.object.as_ref().and_then(only),
         strangers: &strangers,
+        deployments: &deployments,
         record: &record,
     };
     let subject = Subject {

@@ -11,6 +11,10 @@ pub use secrets::{withhold_secrets, without_credentials};
 /// One line of foreign text: control characters and bidirectional overrides become `\u{..}` escapes, and the line is
 /// cut to at most `max` characters with `...` at the cut.
 pub fn line(text: &str, max: usize) -> String {
+    // Nearly all of it is plain, and there are millions of lines.
+    if text.len() <= max && text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+        return text.to_owned();
+    }
     let mut out = String::with_capacity(text.len().min(max * 4));
     for (n, c) in text.chars().enumerate() {
         if n >= max {

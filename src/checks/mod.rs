@@ -223,6 +223,8 @@ pub struct Whole<'a> {
     pub object: Option<&'a Workload>,
     /// What was read of another deployment, in words.
     pub strangers: &'a [String],
+    /// The deployments that its pods say they are of, where a selector found them.
+    pub deployments: &'a [String],
     /// The record of the run.
     pub record: &'a crate::snapshot::Deployment,
 }
@@ -239,6 +241,7 @@ impl<'a> Whole<'a> {
             written: self.written,
             object: self.object,
             strangers: self.strangers,
+            deployments: self.deployments,
             record: self.record,
             containers,
         }

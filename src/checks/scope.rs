@@ -109,6 +109,8 @@ pub struct DeploymentScope<'a> {
     pub object: Option<&'a Workload>,
     /// What was read of another deployment, in words.
     pub strangers: &'a [String],
+    /// The deployments that its pods say they are of, where a selector found them.
+    pub deployments: &'a [String],
     /// What else was read of it.
     pub record: &'a Deployment,
     /// Its worker containers, those too that could not be looked into.

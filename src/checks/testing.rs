@@ -23,10 +23,17 @@ pub(crate) fn container<T: AsRef<str>>(role: &str, answers: &[(&Ask, T)]) -> Sna
         node: None,
         role: Some(role.to_owned()),
     };
-    let answers = answers
+    let mut answers: std::collections::BTreeMap<String, Answer> = answers
         .iter()
         .map(|(ask, text)| (ask.id.to_owned(), Answer::Text(text.as_ref().to_owned())))
         .collect();
+    // Who reads an environment looks for the files that set beside it.
+    if answers.contains_key(ask::ENVIRONMENT.id) {
+        for files in [&ask::UCX_SETTINGS, &ask::NCCL_SETTINGS] {
+            let none = || Answer::Text(String::new());
+            answers.entry(files.id.to_owned()).or_insert_with(none);
+        }
+    }
     Snapshot { place, answers }
 }
 
@@ -300,6 +307,9 @@ fn named<'r>(report: &'r Report, name: &str) -> impl Iterator<Item = &'r Finding
     report.checks.iter().filter(move |f| f.name == name)
 }
 
+/// The environment of a container in which no worker was found, with no catalogued variable.
+pub(crate) const SHELL: &str = "# process self probe\n";
+
 /// No answer at all.
 pub(crate) const NOTHING: &[(&Ask, &str)] = &[];
 
@@ -459,7 +469,7 @@ impl Fleet {
             snapshot.place.pod = format!("{role}-{position}");
             snapshot.place.node = Some(format!("node-{position}"));
             snapshot.place.workload = Some("g".to_owned());
-            let reached = Answer::Text("reached".to_owned());
+            let reached = Answer::Text(format!("pod llm/{role}-{position}"));
             snapshot
                 .answers
                 .entry(ask::TARGET.id.to_owned())
@@ -556,6 +566,7 @@ impl Fleet {
             deployment: Some(super::Whole {
                 object: None,
                 strangers: &[],
+                deployments: &[],
                 written: written.as_ref().and_then(|w| w.workloads.first()),
                 record: &self.record,
             }),

@@ -86,6 +86,24 @@ impl Counters {
 
 /// Devices from paths below `/sys/class/infiniband` (`mlx5_0/ports/1/state`), sorted by name.
 pub fn devices<'a>(entries: impl IntoIterator<Item = (&'a str, Reading<'a>)>) -> Vec<Device> {
+    let trees = trees(entries).into_iter();
+    trees.map(|(name, tree)| device(name, &tree)).collect()
+}
+
+/// The counters alone of each device, by its name and the number of the port, from the same paths.
+pub fn counters<'a>(
+    entries: impl IntoIterator<Item = (&'a str, Reading<'a>)>,
+) -> Vec<(String, BTreeMap<u32, Counters>)> {
+    let trees = trees(entries).into_iter();
+    trees
+        .map(|(name, tree)| (excerpt(name), counted(&tree).0))
+        .collect()
+}
+
+/// What is below each device.
+fn trees<'a>(
+    entries: impl IntoIterator<Item = (&'a str, Reading<'a>)>,
+) -> BTreeMap<&'a str, Tree<'a>> {
     let mut trees: BTreeMap<&str, Tree<'a>> = BTreeMap::new();
     for (path, reading) in entries {
         let (name, rest) = path.split_once('/').unwrap_or((path, ""));
@@ -94,9 +112,6 @@ pub fn devices<'a>(entries: impl IntoIterator<Item = (&'a str, Reading<'a>)>) ->
         }
     }
     trees
-        .into_iter()
-        .map(|(name, tree)| device(name, &tree))
-        .collect()
 }
 
 /// `uverbs0` -> `mlx5_0` from paths below `/sys/class/infiniband_verbs` (`uverbs0/ibdev`). A process opens
@@ -140,6 +155,21 @@ fn device(name: &str, tree: &Tree<'_>) -> Device {
             .and_then(transcript::small)
             .map(Vendor::from_pci),
     };
+    let (counters, numbers) = counted(tree);
+    hca.ports = numbers.iter().map(|&number| port(number, tree)).collect();
+    Device {
+        hca,
+        node_type: text(tree, "node_type").map(node_type),
+        backing,
+        numa_node: text(tree, "device/numa_node").and_then(transcript::small),
+        driver: link(tree, "device/driver").map(|target| excerpt(base_name(target))),
+        parent: text(tree, "parent").map(excerpt),
+        counters,
+    }
+}
+
+/// The counters of each port, and the numbers of all ports.
+fn counted(tree: &Tree<'_>) -> (BTreeMap<u32, Counters>, BTreeSet<u32>) {
     let mut counters: BTreeMap<u32, Counters> = BTreeMap::new();
     let mut numbers = BTreeSet::new();
     for (path, reading) in tree {
@@ -173,16 +203,7 @@ fn device(name: &str, tree: &Tree<'_>) -> Device {
             }
         }
     }
-    hca.ports = numbers.iter().map(|&number| port(number, tree)).collect();
-    Device {
-        hca,
-        node_type: text(tree, "node_type").map(node_type),
-        backing,
-        numa_node: text(tree, "device/numa_node").and_then(transcript::small),
-        driver: link(tree, "device/driver").map(|target| excerpt(base_name(target))),
-        parent: text(tree, "parent").map(excerpt),
-        counters,
-    }
+    (counters, numbers)
 }
 
 fn node_type(text: &str) -> NodeType {

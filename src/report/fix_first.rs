@@ -19,12 +19,18 @@ pub(super) fn fix_first(checks: &[Finding]) -> Vec<Fix> {
         )
     });
     let causes = Causes::among(&open);
+    // Positions, asked once of each.
+    let causes: Vec<Option<usize>> = open.iter().map(|f| causes.of(f)).collect();
     let mut fixes: Vec<Fix> = Vec::new();
     let mut index: BTreeMap<(usize, &str, &str, String), usize> = BTreeMap::new();
     // Entries by the finding, and what has an entry already: two faults of one object stay two.
     let mut entries: BTreeMap<Which<'_>, usize> = BTreeMap::new();
     let mut taken: BTreeSet<(usize, &Target)> = BTreeSet::new();
-    for f in open.iter().copied().filter(|f| causes.of(f).is_none()) {
+    let first = open
+        .iter()
+        .zip(&causes)
+        .filter(|(_, cause)| cause.is_none());
+    for (f, _) in first {
         let key = (f.target.ordinal, f.id, &*f.name, shape(f));
         if let Some(&at) = index.get(&key)
             && taken.insert((at, &*f.target))
@@ -51,14 +57,13 @@ pub(super) fn fix_first(checks: &[Finding]) -> Vec<Fix> {
             headline: f.rare.headline.clone(),
         });
     }
-    for f in open.iter().copied() {
-        let Some(cause) = causes.of(f) else { continue };
+    for (f, cause) in open.iter().zip(&causes) {
+        let Some(mut top) = *cause else { continue };
         // A cause may itself be a consequence; climb to the entry that is listed. Tables are acyclic by a test.
-        let mut top = cause;
-        while let Some(next) = causes.of(top) {
+        while let Some(next) = causes[top] {
             top = next;
         }
-        if let Some(&at) = entries.get(&which(top)) {
+        if let Some(&at) = entries.get(&which(open[top])) {
             let fix = &mut fixes[at];
             // The lines to paste often belong to the manifest side of a cause that was seen on machines: those of one check,
             // for each role that needs them.
@@ -187,8 +192,8 @@ impl<'a> Causes<'a> {
         Self { first }
     }
 
-    /// The first finding that is at least as bad, of another check, and explains this one.
-    fn of(&self, f: &'a Finding) -> Option<&'a Finding> {
+    /// The position of the first finding that is at least as bad, of another check, and explains this one.
+    fn of(&self, f: &'a Finding) -> Option<usize> {
         let target = &*f.target;
         let number = target.ordinal;
         let mut meetings = vec![Meeting::Object(target)];
@@ -217,7 +222,7 @@ impl<'a> Causes<'a> {
             .filter_map(|key| self.first.get(&key))
             .flatten()
             .filter(|(_, cause)| cause.status >= f.status && cause.id != f.id)
-            .min_by_key(|(at, _)| *at)
-            .map(|(_, cause)| *cause)
+            .map(|(at, _)| *at)
+            .min()
     }
 }

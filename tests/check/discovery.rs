@@ -264,6 +264,13 @@ async fn a_selector_that_matches_two_deployments_is_said() {
         "{notes}"
     );
     assert_eq!(run.fixes(), Vec::<String>::new());
+    // Whatever a transfer between them shows, it is no deployment that could be trusted.
+    let report = run.report();
+    let of_check = |f: &&serde_json::Value| f["id"] == "DEP023" && f["status"] == "skipped";
+    let mut checks = report["checks"].as_array().unwrap().iter().filter(of_check);
+    let said = "the pods are of 2 deployments (one, two)";
+    let all: Vec<String> = checks.by_ref().map(|f| f["detail"].to_string()).collect();
+    assert!(all.iter().any(|d| d.contains(said)), "{all:?}");
 }
 
 /// What a selector found is found again by the selector, also where that is a key alone, which looks like a name.

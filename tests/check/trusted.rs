@@ -135,6 +135,33 @@ async fn hold(fabric: Fabric) {
     let mut expected = [NEEDED, also_needed(fabric)].concat();
     expected.sort_unstable();
     assert_eq!(needed, expected, "{fabric:?}");
+    // Whatever the reason, and also where nobody asked or the answer is empty.
+    for (n, id) in expected.iter().enumerate() {
+        let pod = n % pods;
+        for reason in SkipReason::ALL {
+            let trust = judged(without(&whole, pod, &[id], reason)).trust;
+            assert_ne!(trust, Trust::Trusted, "{fabric:?} without {id}: {reason:?}");
+        }
+        let answered = |answer: Option<&str>| {
+            let mut bundle = whole.clone();
+            bundle.snapshots[pod].edit(|snapshot| {
+                snapshot.answers.remove(*id);
+                let text = answer.map(|text| Answer::Text(text.to_owned()));
+                snapshot
+                    .answers
+                    .extend(text.map(|text| ((*id).to_owned(), text)));
+            });
+            judged(bundle).trust
+        };
+        for answer in [None, Some(""), Some(" \n"), Some("?\n")] {
+            // There may be no such file.
+            if *id == "ucx-settings" && answer.is_some() {
+                continue;
+            }
+            let trust = answered(answer);
+            assert_ne!(trust, Trust::Trusted, "{fabric:?} {id}: {answer:?}");
+        }
+    }
     // Together with anything else, in any worker.
     let ids: Vec<&str> = answers.keys().map(String::as_str).collect();
     for (n, id) in expected.iter().enumerate() {

@@ -2,7 +2,7 @@ use crate::ask;
 use crate::check;
 use crate::checks::compare::{component, names};
 use crate::checks::declare::{Draft, Outcome};
-use crate::checks::words::counted;
+use crate::checks::words::{counted, listed};
 use crate::checks::{Container, DeploymentScope};
 use crate::facts::sysfs::Backing;
 use crate::manifest::workload::Role;
@@ -56,6 +56,7 @@ fn run(scope: &DeploymentScope<'_>) -> Outcome {
                 .fix("look at the deployment again, without a recording that was changed")
         })
         .collect();
+    drafts.extend(joined(scope));
     drafts.extend(unseen(scope).into_iter().map(|why| {
         Draft::skipped(Skip::new(SkipReason::NotFound, &why))
             .headline(why)
@@ -70,6 +71,21 @@ fn run(scope: &DeploymentScope<'_>) -> Outcome {
         }
         false => drafts,
     })
+}
+
+/// The pods are of several deployments: which of them hand KV to each other is not known.
+fn joined(scope: &DeploymentScope<'_>) -> Option<Draft> {
+    let named: Vec<&str> = scope.deployments.iter().map(String::as_str).collect();
+    if named.len() < 2 {
+        return None;
+    }
+    let why = format!(
+        "the pods are of {} deployments ({}), and what is said of them together may be true of none",
+        named.len(),
+        listed(&named)
+    );
+    let open = Draft::skipped(Skip::new(SkipReason::Unresolved, &why)).headline(why);
+    Some(open.fix("look at each of them alone: `check NAME`, or a narrower selector (-l)"))
 }
 
 /// Workers that are there, or are asked for, and were not looked at; and ones that nothing describes.

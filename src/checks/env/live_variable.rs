@@ -202,13 +202,18 @@ fn shown(setting: &InForce<'_>) -> String {
 mod tests {
     use super::*;
     use crate::checks::testing::{NOTHING, changed, container, hcas, outcome, verdict};
+    use crate::snapshot::PlaceKind;
 
     fn with(role: &str, environment: &str) -> Vec<(String, Status, KvPath)> {
         let answers = changed(
             &hcas(&["4: ACTIVE", "1: DOWN"]),
             &[(&ask::ENVIRONMENT, environment)],
         );
-        let drafts = outcome(run, &container(role, &answers)).unwrap();
+        let mut snapshot = container(role, &answers);
+        if role.is_empty() && !environment.contains("# process") {
+            snapshot.place.kind = PlaceKind::Pasted;
+        }
+        let drafts = outcome(run, &snapshot).unwrap();
         let finding = |d: Draft| (d.name.unwrap_or_default(), d.status, d.kv_path.unwrap());
         drafts.into_iter().map(finding).collect()
     }

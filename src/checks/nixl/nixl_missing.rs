@@ -489,7 +489,7 @@ mod tests {
 
     #[test]
     fn what_is_there_is_told() {
-        let environment = "# process 7 dynamo.vllm\nVLLM_NIXL_SIDE_CHANNEL_HOST=10.0.0.7";
+        let environment = "# process self probe\nVLLM_NIXL_SIDE_CHANNEL_HOST=10.0.0.7";
         let answers = changed(&wheel(), &[(&ask::ENVIRONMENT, environment)]);
         let draft = outcome(run, &container("decode", &answers))
             .unwrap()

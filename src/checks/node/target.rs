@@ -32,12 +32,26 @@ check! {
 
 fn run(container: &Container<'_>) -> Outcome {
     let said = match container.snapshot.text(&ask::TARGET) {
+        Ok(said)
+            if container.place.kind == PlaceKind::Pod
+                && !said.trim().is_empty()
+                && !said.starts_with("pod ") =>
+        {
+            let detail = "what is said of how this container was reached names no pod";
+            let open = Draft::skipped(Skip::new(SkipReason::Unparsable, detail)).headline(detail);
+            return Ok(vec![open.fix("look again, or record it again (--save)")]);
+        }
         Ok(said) => said,
         // Outputs that somebody pasted: there was no target to reach.
+        Err(_) if container.snapshot.is_pasted() => return Err(Skip::not_applicable()),
         Err(Skip {
-            reason: SkipReason::NotCollected,
+            reason: SkipReason::NotCollected | SkipReason::NotApplicable,
             ..
-        }) => return Err(Skip::not_applicable()),
+        }) => {
+            let detail = "nothing says whether this container was reached";
+            let open = Draft::skipped(Skip::new(SkipReason::NotCollected, detail)).headline(detail);
+            return Ok(vec![open.fix("look again, or record it again (--save)")]);
+        }
         // We stopped looking, which says nothing about the container.
         Err(why) if why.reason.is_ours() => return Err(why),
         Err(why) => {
@@ -161,7 +175,9 @@ mod tests {
             let draft = say(Some(Answer::Text(text.to_owned()))).unwrap().remove(0);
             assert!(!draft.detail.contains(['\u{1b}', '\u{202e}', '\u{7}']));
         }
-        assert_eq!(say(None).unwrap_err(), Skip::not_applicable());
+        // Of what was recorded, somebody must have said that it was reached.
+        let drafts = say(None).unwrap();
+        assert_eq!(drafts[0].reason, Some(SkipReason::NotCollected));
         for blank in ["", " ", "\n3 of 9 questions have no answer: it broke"] {
             let drafts = say(Some(Answer::Text(blank.to_owned()))).unwrap();
             assert_eq!(drafts[0].reason, Some(SkipReason::Unparsable));

@@ -188,7 +188,7 @@ fn without_environment(container: &Container<'_>, skip: Skip) -> Outcome {
 mod tests {
     use super::*;
     use crate::ask;
-    use crate::checks::testing::{NOTHING, changed, container, hcas, outcome, verdict};
+    use crate::checks::testing::{NOTHING, SHELL, changed, container, hcas, outcome, verdict};
     use crate::report::Status;
 
     #[test]
@@ -203,8 +203,8 @@ mod tests {
         };
         let ethernet = "link_layer: Ethernet";
         let infiniband = "link_layer: InfiniBand";
-        assert_eq!(with("", "", ""), Ok(Status::Ok));
-        assert_eq!(with(infiniband, ethernet, ""), Ok(Status::Warn));
+        assert_eq!(with("", "", SHELL), Ok(Status::Ok));
+        assert_eq!(with(infiniband, ethernet, SHELL), Ok(Status::Warn));
         assert_eq!(
             with(infiniband, ethernet, "UCX_NET_DEVICES=mlx5_1:1"),
             Ok(Status::Warn)
@@ -212,18 +212,18 @@ mod tests {
         let both = "UCX_NET_DEVICES=mlx5_1:1\nNCCL_IB_HCA==mlx5_1";
         assert_eq!(with(infiniband, ethernet, both), Ok(Status::Ok));
         assert_eq!(
-            with("400 Gb/sec (4X NDR)", "100 Gb/sec (4X EDR)", ""),
+            with("400 Gb/sec (4X NDR)", "100 Gb/sec (4X EDR)", SHELL),
             Ok(Status::Warn)
         );
-        assert_eq!(with("sm_lid: 0x1", "sm_lid: 0x12", ""), Ok(Status::Warn));
-        assert!(with(infiniband, "other: x", "").is_err());
+        assert_eq!(with("sm_lid: 0x1", "sm_lid: 0x12", SHELL), Ok(Status::Warn));
+        assert!(with(infiniband, "other: x", SHELL).is_err());
     }
 
     #[test]
     fn the_ports_behind_the_switches_of_the_gpus_are_named_to_paste() {
         let paste = |rate: &str, second: &str| {
             let mut answers = hcas(&["4: ACTIVE", "4: ACTIVE"]);
-            answers.push((&ask::ENVIRONMENT, String::new()));
+            answers.push((&ask::ENVIRONMENT, SHELL.to_owned()));
             for (ask, text) in &mut answers {
                 if ask.id == ask::RDMA_PORTS.id {
                     *text = text.replacen("400 Gb/sec (4X NDR)", rate, 1);

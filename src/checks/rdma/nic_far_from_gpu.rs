@@ -152,7 +152,7 @@ fn by_numa(container: &Container<'_>, chosen: &BTreeSet<&str>) -> Result<Far, Sk
 mod tests {
     use super::*;
     use crate::ask;
-    use crate::checks::testing::{NOTHING, changed, container, hcas, verdict};
+    use crate::checks::testing::{NOTHING, SHELL, changed, container, hcas, verdict};
     use crate::manifest::Inventory;
     use crate::report::{Report, Status};
 
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn each_gpu_needs_an_adapter_on_its_side() {
-        assert_eq!(verdict(run, "decode", &answers("")), Ok(Status::Ok));
+        assert_eq!(verdict(run, "decode", &answers(SHELL)), Ok(Status::Ok));
         let pinned = answers("UCX_NET_DEVICES=mlx5_0:1");
         assert_eq!(verdict(run, "decode", &pinned), Ok(Status::Warn));
         // What a made-up topology shows is not judged, and Grace has another path.
@@ -195,7 +195,7 @@ mod tests {
     fn without_the_tool_the_kernels_numa_nodes_answer() {
         let places = "/sys/bus/pci/devices/0000:19:00.0: /sys/devices/x\n\
                       /sys/bus/pci/devices/0000:19:00.0/numa_node: 1";
-        let mut numa = changed(&answers(""), &[(&ask::GPU_PCI, places)]);
+        let mut numa = changed(&answers(SHELL), &[(&ask::GPU_PCI, places)]);
         numa.retain(|(a, _)| a.id != ask::NVIDIA_SMI_TOPO.id);
         // Both adapters of the fixture are on node 0.
         assert_eq!(verdict(run, "decode", &numa), Ok(Status::Warn));

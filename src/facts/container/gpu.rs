@@ -8,6 +8,7 @@ use crate::facts::nvidia_smi_topo::{self, Matrix, Path, Topology};
 use crate::facts::transcript::{excerpt, small};
 use crate::facts::{Unparsable, nvidia_smi_csv};
 use crate::observed::{Observed, Skip};
+use crate::report::SkipReason;
 use crate::snapshot::Snapshot;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -266,9 +267,17 @@ impl Gpus {
         Self {
             list: gpus(snapshot, &fabric, &nodes, &nvlink, &topology),
             driver: driver(snapshot, &fabric),
-            parameters: list(snapshot, &ask::NVIDIA_PARAMS, |text| {
+            parameters: tool(snapshot, &ask::NVIDIA_PARAMS, |text| {
                 let pairs = pairs(text).map(|(name, value)| (excerpt(name), excerpt(value)));
-                pairs.collect()
+                let all: BTreeMap<_, _> = pairs.collect();
+                // The driver never writes an empty one.
+                match all.is_empty() {
+                    true => Err(Skip::new(
+                        SkipReason::Unparsable,
+                        format!("{} holds no parameter", ask::NVIDIA_PARAMS.short()),
+                    )),
+                    false => Ok(all),
+                }
             }),
             topology,
             nvlink,

@@ -30,6 +30,8 @@ pub struct Process {
     pub environment: Observed<Seen<Environment>>,
     /// What the worker was told of its KV cache on its command line.
     pub kv_transfer: Observed<Seen<KvTransfer>>,
+    /// A person pasted what they had: of files that are not among it nothing is asked.
+    pasted: bool,
     /// Settings from files of UCX, in the order in which later ones win.
     pub ucx_files: Observed<Seen<Vec<FileSetting>>>,
     /// Settings from files of NCCL, in the order in which later ones win.
@@ -108,7 +110,21 @@ pub struct InForce<'a> {
 
 /// The environment of the worker alone, without reading the rest.
 pub(super) fn environment_of(snapshot: &Snapshot) -> Observed<Seen<Environment>> {
-    list(snapshot, &ask::ENVIRONMENT, environment)
+    match list(snapshot, &ask::ENVIRONMENT, environment) {
+        // The probe begins with the process that it read, and who pastes may have nothing to paste.
+        Observed::Known(seen)
+            if seen.whose == Whose::Pasted
+                && seen.variables.is_empty()
+                && seen.withheld.is_empty()
+                && !snapshot.is_pasted() =>
+        {
+            Observed::Missing(Skip::new(
+                SkipReason::Unparsable,
+                format!("{} names no process", ask::ENVIRONMENT.short()),
+            ))
+        }
+        read => read,
+    }
 }
 
 /// Catalogued variables that the container gives to whatever starts in it.
@@ -141,19 +157,16 @@ pub(super) fn kv_transfer(snapshot: &Snapshot) -> Observed<Seen<KvTransfer>> {
         let read = KvTransfer::of(&all, &all["backends"], movers.clone());
         return Observed::Known(Seen::new(ask, read));
     }
-    let variable = list(snapshot, &ask::ENVIRONMENT, environment)
-        .get()
-        .ok()
-        .and_then(|e| {
-            let json = e.variables.get("KV_TRANSFER_CONFIG")?;
-            let json = serde_json::from_str::<Value>(json).ok()?;
-            let extra = &json["kv_connector_extra_config"];
-            let held = extra["connectors"].as_array().into_iter().flatten();
-            let all = held.chain([&json]).filter_map(Value::as_object);
-            let movers = all.filter_map(named_in).take(16).collect();
-            let read = KvTransfer::of(&json, &extra["backends"], movers);
-            Some(Seen::new(e.ask, read))
-        });
+    let variable = environment_of(snapshot).get().ok().and_then(|e| {
+        let json = e.variables.get("KV_TRANSFER_CONFIG")?;
+        let json = serde_json::from_str::<Value>(json).ok()?;
+        let extra = &json["kv_connector_extra_config"];
+        let held = extra["connectors"].as_array().into_iter().flatten();
+        let all = held.chain([&json]).filter_map(Value::as_object);
+        let movers = all.filter_map(named_in).take(16).collect();
+        let read = KvTransfer::of(&json, &extra["backends"], movers);
+        Some(Seen::new(e.ask, read))
+    });
     match (variable, line) {
         (Some(seen), _) => Observed::Known(seen),
         (None, Observed::Known(seen)) => {
@@ -258,6 +271,7 @@ impl Process {
             capabilities,
             workers,
             uid_map: tool(snapshot, &ask::UID_MAP, limits::parse_uid_map),
+            pasted: snapshot.is_pasted(),
             kv_transfer: kv_transfer(snapshot),
             environment: environment_of(snapshot),
             ucx_files: list(snapshot, &ask::UCX_SETTINGS, |text| {
@@ -334,7 +348,9 @@ impl Process {
             _ => return Ok(None),
         };
         match files {
-            Observed::Missing(skip) if skip.reason != SkipReason::NotCollected => Err(skip.clone()),
+            Observed::Missing(skip) if !self.pasted || skip.reason != SkipReason::NotCollected => {
+                Err(skip.clone())
+            }
             _ => Ok(None),
         }
     }

@@ -723,12 +723,10 @@ fn counters(snapshot: &Snapshot) -> Observed<Seen<BTreeMap<PortKey, Counters>>> 
             let entries = pairs(text).filter_map(|(path, value)| {
                 Some((path.strip_prefix(below)?, Reading::Text(value)))
             });
-            let devices = sysfs::devices(entries).into_iter();
+            let devices = sysfs::counters(entries).into_iter();
             devices
-                .flat_map(|device| {
-                    let name = device.hca.name;
-                    device
-                        .counters
+                .flat_map(|(name, counters)| {
+                    counters
                         .into_iter()
                         .map(move |(port, counters)| ((name.clone(), port), counters))
                 })

@@ -1,6 +1,7 @@
 //! Which UCX, NIXL, NCCL and engine are here, and which of them the worker has loaded.
 
 use super::answers::{Seen, first, list, tool};
+use super::process::{Whose, environment_of};
 use crate::ask::{self, Ask};
 use crate::facts::transcript::excerpt;
 use crate::facts::ucx_info::{self, UcxInfo};
@@ -16,6 +17,8 @@ pub struct Software {
     pub packages: Observed<Seen<Vec<Package>>>,
     /// Transport libraries and RDMA nodes that the worker has mapped, by path.
     pub mapped: Observed<Seen<BTreeSet<String>>>,
+    /// A worker process was found, so that what it has loaded is there to be seen.
+    has_worker: bool,
     /// Installations of UCX by the directory of its libraries.
     pub ucx: Observed<Seen<BTreeMap<String, Installation>>>,
     /// Backends that NIXL finds a plugin for, with the path: `UCX`, `LIBFABRIC`.
@@ -122,9 +125,15 @@ impl Software {
         Self {
             packages: list(snapshot, &ask::PYTHON_PACKAGES, packages),
             mapped: list(snapshot, &ask::WORKER_LIBRARIES, |text| {
-                let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+                let lines = text
+                    .lines()
+                    .map(str::trim)
+                    .filter(|line| line.starts_with('/'));
                 lines.map(excerpt).collect()
             }),
+            has_worker: environment_of(snapshot)
+                .known()
+                .is_some_and(|read| matches!(read.whose, Whose::Worker(_))),
             ucx: list(snapshot, &ask::UCX_LIBRARIES, installations),
             nixl_plugins: nixl_plugins(snapshot),
             nixl_plugin_dir_seen: list(snapshot, &ask::NIXL_PLUGINS, |text| {
@@ -231,11 +240,23 @@ impl Software {
     /// loaded, else the only one.
     pub fn ucx_in_use(&self) -> Result<String, Skip> {
         let loaded = self.ucx_loaded();
-        if let Err(skip) = &loaded
-            && !matches!(skip.reason, SkipReason::NotFound | SkipReason::NotCollected)
-        {
+        match &loaded {
             // There is a worker, and what it has loaded is closed to us.
-            return Err(skip.clone());
+            Err(skip) if self.has_worker => return Err(skip.clone()),
+            Err(skip)
+                if !matches!(skip.reason, SkipReason::NotFound | SkipReason::NotCollected) =>
+            {
+                return Err(skip.clone());
+            }
+            Ok(_)
+                if self.has_worker
+                    && self.mapped.known().is_some_and(|mapped| mapped.is_empty())
+                    && self.ucx_of_transfer().is_none() =>
+            {
+                let detail = "the worker has loaded no transport library, or what it has loaded was not seen";
+                return Err(Skip::new(SkipReason::NotFound, detail));
+            }
+            _ => {}
         }
         if let Ok(loaded) = loaded {
             let mut loaded = loaded.into_iter();
