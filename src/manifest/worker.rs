@@ -150,6 +150,7 @@ pub(super) fn build(pod: &Pod<'_>, framework: Option<&str>, scope: Scope<'_, '_>
         unknown_parts,
         kv_transfer,
         flags: reported(engine, &start.flags, &config, &overrides),
+        may_be_dropped: may_be_dropped(&config, &overrides),
         flag_spots: flag_spots(pod, scope.file),
         kv_events_port: kv_events_port(engine, &start.flags),
         vllm_server: start.vllm_server,
@@ -417,6 +418,22 @@ fn reported(
     out
 }
 
+/// What the file says of flags, and depends on the release.
+fn may_be_dropped(
+    config: &Config<'_>,
+    overrides: &Overrides<'_>,
+) -> BTreeMap<&'static str, String> {
+    let names = flags::REPORTED.iter().map(|(name, _)| *name);
+    let dropped = names.filter_map(|name| {
+        let path = of_trtllm(name)?;
+        let open = matches!(path, [map, _] if overrides.may_drop(map))
+            && overrides.at(path) == Laid::Nothing;
+        let word = config.word_at(path).filter(|word| open && is_small(word))?;
+        Some((name, word.to_owned()))
+    });
+    dropped.collect()
+}
+
 /// Where TensorRT-LLM keeps what a flag says.
 /// <https://github.com/NVIDIA/TensorRT-LLM/blob/v1.1.0/tensorrt_llm/llmapi/llm_args.py>
 fn of_trtllm(flag: &str) -> Option<&'static [&'static str]> {
@@ -442,7 +459,11 @@ fn in_trtllm(
         Laid::Unread(_) => Some(UNRECOGNISED.to_owned()),
         Laid::Nothing => match path {
             // It depends on the release whether what the file says of the map still holds.
-            [map, _] if overrides.may_drop(map) => written().map(|_| UNRECOGNISED.to_owned()),
+            [map, key] if overrides.may_drop(map) => written().map(|word| match (*key, &*word) {
+                // What it is without the file.
+                ("tokens_per_block", "32") | ("dtype", "auto") => word,
+                _ => UNRECOGNISED.to_owned(),
+            }),
             _ => written(),
         },
     }

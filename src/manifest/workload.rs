@@ -274,6 +274,9 @@ pub struct Worker {
     /// Engine flags that both roles must agree on or that name addresses, as far as stated: `tensor-parallel-size`,
     /// `block-size`, `disaggregation-ib-device`, `disaggregation-bootstrap-port`, `host` ...
     pub flags: BTreeMap<&'static str, String>,
+    /// What TensorRT-LLM's file says of such flags, numbers alone, where other keys are laid over the map that holds it: it depends on
+    /// the release whether it holds.
+    pub may_be_dropped: BTreeMap<&'static str, String>,
     /// Where those flags are written, for the excerpt; of some it is not known.
     pub flag_spots: BTreeMap<&'static str, Spot>,
     /// The port on which vLLM publishes KV events, where it does.

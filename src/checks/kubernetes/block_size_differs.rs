@@ -62,6 +62,15 @@ fn pair(left: &Worker, right: &Worker) -> Outcome {
             right.called()
         ),
     };
+    let dropped = |worker: &Worker| worker.may_be_dropped.get(SIZE).cloned();
+    if let (Some(a), Some(b)) = (dropped(left), dropped(right))
+        && a == b
+    {
+        // Whether it holds or not, it does at both ends.
+        return Ok(vec![Draft::ok(format!(
+            "both roles use {own} {a}, or what their release takes where other keys are laid over it"
+        ))]);
+    }
     for (size, worker) in [(size(left), left), (size(right), right)] {
         if let Some(size) = size.filter(|size| size.parse::<u64>().is_err()) {
             let open = Draft::skipped(no_number(worker, SIZE, size));
@@ -211,14 +220,17 @@ mod tests {
 
     #[test]
     fn what_is_laid_over_the_configuration_of_tensorrt_llm_goes_before_it() {
-        let file = "kv_cache_config:\n  tokens_per_block: 32";
-        let say = |flags: &str| {
-            let text = trtllm(file, file);
-            let (first, rest) = text.split_once("--extra-engine-args").unwrap();
-            let all = report(&format!("{first}{flags}, --extra-engine-args{rest}"));
+        let with = |size: u32, both: bool, flags: &str| {
+            let file = format!("kv_cache_config:\n  tokens_per_block: {size}");
+            let text = trtllm(&file, &file);
+            let named = "--extra-engine-args";
+            let laid = format!("{flags}, {named}");
+            let text = text.replacen(named, &laid, if both { 2 } else { 1 });
+            let all = report(&text);
             let found = all.checks.iter().find(|f| f.id == "K8S014").unwrap();
             found.status
         };
+        let say = |flags: &str| with(32, false, flags);
         let whole = |json: &str| format!("--override-engine-args, '{json}'");
         assert_eq!(say("--x"), Ok);
         assert_eq!(
@@ -228,11 +240,11 @@ mod tests {
         assert_eq!(say("--trtllm.kv_cache_config.tokens_per_block, '64'"), Fail);
         // The engine does not take it.
         assert_eq!(say("--kv-block-size, '64'"), Ok);
-        // By the release, the rest of the map falls away.
-        assert_eq!(
-            say(&whole("{\"kv_cache_config\": {\"dtype\": \"fp8\"}}")),
-            Skipped
-        );
+        // By the release, the rest of the map falls away, which changes nothing where it says what holds without it.
+        let frac = whole("{\"kv_cache_config\": {\"free_gpu_memory_fraction\": 0.8}}");
+        assert_eq!(say(&frac), Ok);
+        assert_eq!(with(64, false, &frac), Skipped);
+        assert_eq!(with(64, true, &frac), Ok);
         assert_eq!(say(&whole("{")), Skipped);
     }
 

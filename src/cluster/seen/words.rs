@@ -380,6 +380,33 @@ mod tests {
     }
 
     #[test]
+    fn what_a_start_script_lays_over_is_seen() {
+        let json =
+            "{\"cache_transceiver_config\": {\"backend\": \"MPI\"}, \"api_key\": \"s3cret\"}";
+        let kept = "DYN_TRTLLM_OVERRIDE_ENGINE_ARGS='{\"cache_transceiver_config\":{\"backend\":\"MPI\"}}'";
+        for script in [
+            format!(
+                "export DYN_TRTLLM_OVERRIDE_ENGINE_ARGS='{json}'\nexec python3 -m dynamo.trtllm"
+            ),
+            format!("DYN_TRTLLM_OVERRIDE_ENGINE_ARGS='{json}' exec python3 -m dynamo.trtllm"),
+            format!("env DYN_TRTLLM_OVERRIDE_ENGINE_ARGS='{json}' python3 -m dynamo.trtllm"),
+        ] {
+            let said = words(&json!(["-c", script])).to_string();
+            assert!(said.contains(&kept.replace('"', "\\\"")), "{said}");
+            assert!(!said.contains("s3cret"), "{said}");
+        }
+        let file = "export DYN_TRTLLM_EXTRA_ENGINE_ARGS=\"/etc/e.yaml\"";
+        let said = words(&json!(["-c", file])).to_string();
+        assert!(
+            said.contains("DYN_TRTLLM_EXTRA_ENGINE_ARGS=/etc/e.yaml"),
+            "{said}"
+        );
+        // A line that goes on.
+        let script = "exec python3 -m dynamo.vllm --kv-transfer-config \\\n  '{\"kv_connector\": \"NixlConnector\"}' \\\n  --tp 4";
+        assert_eq!(words(&json!(["-c", script])), json!(["-c", script]));
+    }
+
+    #[test]
     fn of_what_is_laid_over_a_configuration_only_settings_are_seen() {
         let json = "{\"api_key\": \"s3cret\", \"kv_cache_config\": {\"tokens_per_block\": 64, \"x\": \"s3cret\"}, \
                     \"cache_transceiver_config\": {\"backend\": \"MPI\"}, \"tensor_parallel_size\": null}";
