@@ -716,6 +716,34 @@ async fn hold(all: Vec<Scenario>) {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
+/// The fix of the first entry of a report.
+async fn first_fix(rack: Rack) -> String {
+    let fake = rack.into().start().await;
+    let report = on(&fake, &["g", "--nodes"]).await.report();
+    report["fix_first"][0]["fix"].as_str().unwrap().to_owned()
+}
+
+/// A fix does not ask for what the pods ask for already.
+#[tokio::test]
+async fn what_was_asked_for_and_did_not_come_is_looked_for_where_it_was_lost() {
+    let fix = first_fix(healthy(InfiniBand).at("decode-1", no_devices)).await;
+    assert!(
+        fix.starts_with("the pod asks for rdma/ib: 8 already")
+            && fix.contains("the device plugin on node node-3")
+            && fix.ends_with("restart pod g-decode-1"),
+        "{fix}"
+    );
+    let no_channel = |w: &mut Worker| {
+        w.only("dev-gpu", |line| !line.contains("imex"));
+    };
+    let fix = first_fix(healthy(Mnnvl).all(no_channel)).await;
+    assert!(
+        fix.starts_with("both roles claim the channel of a ComputeDomain already")
+            && fix.contains("DRA driver on node node-0"),
+        "{fix}"
+    );
+}
+
 #[tokio::test]
 async fn transports_and_modules() {
     hold(transports()).await;
