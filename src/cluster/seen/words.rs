@@ -46,6 +46,7 @@ const FLAGS: &[&str] = &[
     "trtllm.kv-cache-config.dtype",
     "trtllm.tensor-parallel-size",
     "trtllm.pipeline-parallel-size",
+    "trtllm.enable-attention-dp",
 ];
 
 /// The flag whose value lays JSON over the configuration of TensorRT-LLM, and its twin in the environment: of what may hold
