@@ -383,9 +383,9 @@ mod tests {
     #[test]
     fn of_what_is_laid_over_a_configuration_only_settings_are_seen() {
         let json = "{\"api_key\": \"s3cret\", \"kv_cache_config\": {\"tokens_per_block\": 64, \"x\": \"s3cret\"}, \
-                    \"cache_transceiver_config\": {\"backend\": \"MPI\"}, \"tensor_parallel_size\": null}";
+                    \"cache_transceiver_config\": {\"backend\": \"MPI\"}, \"tensor_parallel_size\": null, \"enable_attention_dp\": true}";
         let kept = "{\"kv_cache_config\":{\"tokens_per_block\":64},\"cache_transceiver_config\":{\"backend\":\"MPI\"},\
-                    \"tensor_parallel_size\":null}";
+                    \"enable_attention_dp\":true,\"tensor_parallel_size\":null}";
         let same = |text: &str| {
             let of = |text: &str| serde_json::from_str::<Value>(text).unwrap();
             assert_eq!(of(text.trim_matches('\'')), of(kept), "{text}");
