@@ -82,21 +82,22 @@ impl Baseline {
     pub fn compare(&self, report: &Report) -> Changes {
         let old = &self.old;
         let mut out = Comparison::default();
-        out.push(
-            ChangeKind::Trust,
-            "deployment",
-            "trust",
-            &old.trust,
-            report.trust.word(),
-        );
         let name = |names: Vec<&str>| names.join(", ");
-        out.push(
-            ChangeKind::Deployment,
-            "deployment",
-            "name",
-            &name(old.workloads.iter().map(|w| w.name.as_str()).collect()),
-            &name(report.workloads.iter().map(|w| w.name.as_str()).collect()),
-        );
+        let own = old.workloads.iter().map(|w| w.name.as_str());
+        let own = name(own.filter(|name| !name.is_empty()).collect());
+        let now = name(report.workloads.iter().map(|w| w.name.as_str()).collect());
+        // An older report may not say it, in this place or at all.
+        for (kind, what, was, now) in [
+            (ChangeKind::Trust, "trust", &old.trust, report.trust.word()),
+            (ChangeKind::Deployment, "name", &own, now.as_str()),
+        ] {
+            match was.is_empty() && !now.is_empty() {
+                true => {
+                    out.not_compared(&format!("{what} of deployment: not known in the baseline"))
+                }
+                false => out.push(kind, "deployment", what, was, now),
+            }
+        }
         if old.fingerprint.is_empty() {
             out.not_compared(
                 "fabric, versions and environment: the baseline holds no fingerprint of a container",
@@ -127,7 +128,10 @@ impl Baseline {
         Changes {
             baseline: self.file.clone(),
             tool_version: shown(&old.tool.version),
-            trust: shown(&old.trust),
+            trust: match old.trust.is_empty() {
+                true => "not known".to_owned(),
+                false => shown(&old.trust),
+            },
             changes: out.changes,
             not_compared: out.not_compared.into_iter().collect(),
             speed_threshold: SPEED_SOURCE,

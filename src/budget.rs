@@ -23,7 +23,7 @@ pub struct Asked {
 
 /// The formula as it stands in the report.
 pub const FORMULA: &str = "added TTFT = kv_bytes_per_token * ISL / parts / bandwidth of one lane; parts = TP * PP of the \
-     role that has fewer";
+     role that has fewer, TP being that of attention";
 
 /// What `explain kv-budget` says.
 pub const EXPLANATION: &str = "added TTFT = kv_bytes_per_token * ISL / parts / bandwidth of one lane
@@ -34,7 +34,9 @@ qk_rope_head_dim) elements, and every rank holds all of them. Give it with --kv-
 model's name and the engine's flags (--kv-cache-dtype, else 2 bytes).
 
 parts = how many ranks send side by side: the tensor-parallel size, at most the number of KV heads, times the pipeline-parallel \
-size, of the role that has fewer ranks. The KV of latent attention is not split by tensor parallelism.
+size, of the role that has fewer ranks. The KV of latent attention is not split by tensor parallelism. Where attention is \
+data-parallel, the KV of a request lies on the ranks of one group alone: SGLang (--enable-dp-attention) has TP / DP of them, \
+TensorRT-LLM (enable_attention_dp) one.
 
 bandwidth = the slower of WRITE and READ of the slowest pair, where transfers were made (--transfer). Else nominal: what one \
 GPU has of the active ports that its container may open and UCX_NET_DEVICES leaves, so a port that eight GPUs share counts an \
@@ -367,14 +369,30 @@ fn parts(budget: &mut KvBudget, model: Option<&Model>, ends: &[&Worker]) {
             tp.flatten().unwrap_or(1).max(1),
             pp.flatten().unwrap_or(1).max(1),
         );
+        let ranks = match attention(worker, tp) {
+            Some(ranks) => ranks,
+            None => {
+                budget.parts_assumed = true;
+                budget.assumed.push(format!(
+                    "the KV of a request lies on one rank of {}: over how many attention is split is not known",
+                    worker.called()
+                ));
+                1
+            }
+        };
         let split = match model.map(|m| m.cache) {
             Some(Cache::Latent(_)) => 1,
-            Some(Cache::Heads(heads, _)) => tp.min(heads),
-            None => tp,
+            Some(Cache::Heads(heads, _)) => ranks.min(heads),
+            None => ranks,
         };
         let n = split.saturating_mul(pp);
         if least.as_ref().is_none_or(|(least, _)| n < *least) {
-            least = Some((n, format!("{}: TP {tp}, PP {pp}", worker.called())));
+            let alone = match ranks == tp {
+                true => String::new(),
+                false => format!(", attention over {ranks} of the ranks (data-parallel)"),
+            };
+            let of = worker.called();
+            least = Some((n, format!("{of}: TP {tp}, PP {pp}{alone}")));
         }
     }
     if model.is_none() && least.as_ref().is_some_and(|(n, _)| *n > 1) {
@@ -386,9 +404,33 @@ fn parts(budget: &mut KvBudget, model: Option<&Model>, ends: &[&Worker]) {
     } else if budget.parts_assumed {
         budget
             .assumed
-            .push("TP 1 and PP 1 where no flag says otherwise".to_owned());
+            .push("TP 1 and PP 1 where no flag that is read says otherwise".to_owned());
     }
     (budget.parts, budget.parts_source) = least.unwrap_or((1, "no worker".to_owned()));
+}
+
+/// Ranks over which the KV of one request is split by tensor parallelism, of `tp`; None where that is not known.
+/// <https://github.com/sgl-project/sglang/blob/v0.5.5/python/sglang/srt/layers/dp_attention.py> (`attn_tp_size`),
+/// <https://github.com/NVIDIA/TensorRT-LLM/blob/v1.1.0/tensorrt_llm/mapping.py> (`attn_tp_size` is 1 with `enable_attention_dp`)
+fn attention(worker: &Worker, tp: u64) -> Option<u64> {
+    let switch = worker.flags.get("enable-dp-attention");
+    match switch.map(|word| word.to_ascii_lowercase()).as_deref() {
+        None | Some("false" | "0" | "no" | "off") => Some(tp),
+        Some("true" | "1" | "yes" | "on") => {
+            match (worker.engine, worker.flags.get("data-parallel-size")) {
+                (Some(Engine::Trtllm), _) => Some(1),
+                (Some(Engine::Vllm), _) => Some(tp),
+                // One group is no group.
+                (Some(Engine::Sglang), None) => Some(tp),
+                (Some(Engine::Sglang), Some(groups)) => {
+                    let groups: u64 = groups.parse().ok()?;
+                    Some((tp / groups.max(1)).max(1))
+                }
+                (None, _) => None,
+            }
+        }
+        Some(_) => None,
+    }
 }
 
 /// Lanes that were measured: of each pair the slower direction.
@@ -544,6 +586,73 @@ mod tests {
         assert_eq!((budget.bytes, budget.parts), (Some(8_000_000), 2));
         assert!(budget.parts_assumed && budget.assumed.len() == 1);
         assert!((budget.slowest.unwrap().added_ms - 2.0).abs() < 1e-9);
+    }
+
+    /// The KV of a request lies on the ranks of one group.
+    #[test]
+    fn attention_that_is_data_parallel_splits_less() {
+        let of = |module: &str, flags: &str| {
+            let text = graph(&format!(
+                "command: [python3, -m, {module}]\nargs: [--model, Qwen/Qwen3-235B-A22B, {flags}]"
+            ));
+            let path = "t.yaml".to_owned();
+            let source = std::sync::Arc::new(SourceFile { path, text });
+            let (named, companion) = (true, false);
+            let text = Text {
+                source,
+                named,
+                companion,
+            };
+            let workload = manifest::read(&[text]).workloads.remove(0);
+            let asked = Asked { isl: 4000, ..ASKED };
+            let budget = compute(asked, &workload, &[], &[pair(50.0, 50.0)], None);
+            (budget.parts, budget.parts_assumed, budget.parts_source)
+        };
+        let (sglang, trtllm) = ("dynamo.sglang", "dynamo.trtllm");
+        let dp = "--tp, '8', --dp-size, '8', --enable-dp-attention";
+        let over = r#"--tensor-parallel-size, '8', --override-engine-args, '{"enable_attention_dp": true}'"#;
+        let off = over.replace("true", "false");
+        for (module, flags, parts, assumed) in [
+            (sglang, "--tp, '8'", 4, false),
+            (sglang, dp, 1, false),
+            (
+                sglang,
+                "--tp, '8', --dp-size, '4', --enable-dp-attention",
+                2,
+                false,
+            ),
+            // Without the switch DP is whole engines, and one group is none.
+            (sglang, "--tp, '8', --dp-size, '8'", 4, false),
+            (sglang, "--tp, '8', --enable-dp-attention", 4, false),
+            (
+                sglang,
+                "--tp, '8', --dp-size, $DP, --enable-dp-attention",
+                1,
+                true,
+            ),
+            (trtllm, over, 1, false),
+            (trtllm, off.as_str(), 4, false),
+            (
+                trtllm,
+                "--tensor-parallel-size, '8', --trtllm.enable_attention_dp, 'true'",
+                1,
+                false,
+            ),
+            (
+                trtllm,
+                "--tensor-parallel-size, '8', --trtllm.enable_attention_dp, $DP",
+                1,
+                true,
+            ),
+        ] {
+            let said = of(module, flags);
+            assert_eq!((said.0, said.1), (parts, assumed), "{flags}: {}", said.2);
+        }
+        let source = of(sglang, dp).2;
+        assert!(
+            source.ends_with("TP 8, PP 1, attention over 1 of the ranks (data-parallel)"),
+            "{source}"
+        );
     }
 
     #[test]

@@ -84,6 +84,27 @@ pub fn is_peer_to_peer(transport: &str) -> bool {
 /// How UCX calls a lane whose bytes the CPU moves through messages.
 pub const EMULATED: &str = "software emulation";
 
+/// How a lane moves bytes, by UCX's table (`ucp_proto` of UCX 1.16 to 1.23) or by what told it. What else is said there is not
+/// understood.
+const HOW: [&str; 7] = [
+    "zero-copy",
+    "copy-in",
+    "copy-out",
+    "multi-frag",
+    "short",
+    "by counters",
+    "by the provider in the log",
+];
+
+/// The words on how a lane moves bytes are known; [`EMULATED`] is.
+pub fn knows_how(how: &str) -> bool {
+    how.contains(EMULATED) || HOW.iter().any(|known| how.contains(known))
+}
+
+/// The least time that one operation takes, in seconds: it crosses PCIe and comes back.
+/// Judgement of this project: RDMA operations of one byte take more than half a microsecond (`ib_write_lat`).
+const LEAST_SECONDS: f64 = 1e-7;
+
 /// Below this share of the line rate a transfer is no `ok`.
 pub const RATE_OK: f64 = 0.9;
 /// Above this multiple of the line rate a rate is no measurement: the clock of the initiator is wrong, or it lies.
@@ -272,8 +293,9 @@ impl PairFacts {
             .is_some_and(|share| !share.is_finite() || share < 0.0)
         {
             "its share of the line rate is none"
-        } else if self.proven && rates == [None, None] {
-            "it was proven, and no bandwidth was measured"
+        } else if self.proven && rates.contains(&None) {
+            // Each shape is moved both ways.
+            "it was proven, and no bandwidth of its WRITE or READ was measured"
         } else if let (Some(own), Some(of)) = (self.namespace.as_deref(), namespace)
             && own != of
         {
@@ -315,6 +337,11 @@ impl PairFacts {
         }
         if let Some(why) = self.no_lane(&self.lane, initiator) {
             return Some(why);
+        }
+        if !knows_how(&self.lane) {
+            return Some(
+                "it was proven, and how its lane moves bytes is not understood".to_owned(),
+            );
         }
         let devices = devices(&self.lane);
         // A lane names the devices of the initiator alone: the target may use any that it has.
@@ -468,6 +495,22 @@ impl PairFacts {
             };
             steps.push(step);
         }
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "sizes of which the time matters are far below 2^52"
+        )]
+        let at_once = |step: &Step<'_>| {
+            let bytes = step.bytes as f64;
+            // A line is rounded.
+            step.gbytes
+                .filter(|rate| step.bytes > 0 && (rate - 0.01) * 1e9 * LEAST_SECONDS > bytes)
+        };
+        if let Some((step, rate)) = steps.iter().find_map(|s| Some((s, at_once(s)?))) {
+            return Some(format!(
+                "a {} of {} bytes is told at {rate:.2} GB/s, in less time than any operation takes",
+                step.kind, step.bytes
+            ));
+        }
         let largest = steps.iter().map(|step| step.bytes).max().unwrap_or(0);
         let least = largest.clamp(1, BULK_BYTES);
         let bulk = || steps.iter().filter(|step| step.bytes >= least);
@@ -494,6 +537,13 @@ impl PairFacts {
         let wrong = all.find_map(|step| Some((step.kind, self.no_lane(step.lane, initiator)?)));
         if let Some((kind, why)) = wrong {
             return Some(format!("a {kind} of it tells another lane: {why}"));
+        }
+        // A line without its bandwidth was cut, perhaps within its lane.
+        if let Some(step) = bulk().find(|s| s.gbytes.is_some() && !knows_how(s.lane)) {
+            return Some(format!(
+                "a {} of it moved bytes in a way that is not understood",
+                step.kind
+            ));
         }
         let last = bulk().next_back()?;
         // A line without its bandwidth was cut, perhaps within its lane.
@@ -750,6 +800,32 @@ mod tests {
             }),
             (RC, "", &|_, own, _| own.over_nvlink = true),
             (RC, "", &|pair, _, _| pair.steps[1] = step("READ", 45.5, RC)),
+            (RC, "no bandwidth of its WRITE or READ", &|pair, _, _| {
+                pair.read_gbytes = None
+            }),
+            (RC, "no bandwidth of its WRITE or READ", &|pair, _, _| {
+                pair.write_gbytes = None
+            }),
+            (
+                RC,
+                "a WRITE of 1 bytes is told at 46.00 GB/s",
+                &|pair, _, _| {
+                    let one = |line: &String| line.replace("64 x 1048576", "1 x 1");
+                    pair.steps = pair.steps[2..].iter().map(one).collect();
+                },
+            ),
+            (RC, "", &|pair, _, _| {
+                let small = |line: &String| line.replace("64 x 1048576", "1 x 65536");
+                pair.steps = pair.steps[2..].iter().map(small).collect();
+            }),
+            (
+                "rc_mlx5/mlx5_0:1 fragmented copy",
+                "is not understood",
+                &|_, _, _| (),
+            ),
+            (RC, "a WRITE of it moved bytes in a way", &|pair, _, _| {
+                pair.steps[2] = step("WRITE", 46.0, "rc_mlx5/mlx5_0:1 fragmented copy");
+            }),
             (RC, "no WRITE of it is recorded", &|pair, _, _| {
                 pair.steps.clear()
             }),

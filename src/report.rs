@@ -74,6 +74,8 @@ pub const TRANSFER: &str = "transfer";
 pub const RUN: &str = "run";
 /// What the object of an error begins with that is about where a recording goes: `--save PATH`.
 pub const SAVE: &str = "--save ";
+/// How the words on a baseline begin that is none: it may have been read well, and was refused.
+pub const BASELINE: &str = "the baseline ";
 /// Object of an error that is about the list of the pods of a deployment.
 pub const PODS_LIST: &str = "pods";
 
@@ -85,6 +87,21 @@ pub struct InputError {
     pub object: String,
     /// What happened and what to do.
     pub message: String,
+}
+
+impl InputError {
+    /// What of it is told, and what became of it: `good.json`, `could not be read`.
+    pub fn trouble(&self) -> (&str, &'static str) {
+        match self.object.strip_prefix(SAVE) {
+            Some(path) => (path, "could not be written"),
+            None if self.object == RUN => ("the run", "could not begin"),
+            None if self.object == TRANSFER => (&self.object, "could not be made"),
+            None if self.message.starts_with(BASELINE) => {
+                (&self.object, "could not be used as the baseline")
+            }
+            None => (&self.object, "could not be read"),
+        }
+    }
 }
 
 /// Something seen on the way that is neither a finding nor an error.
@@ -302,7 +319,11 @@ impl Report {
                 .filter(|f| f.target.ordinal == workload.ordinal);
             // Transfers belong to the one deployment that was looked at as a whole.
             let proven = one && pairs.proven();
-            workload.trust = Trust::judge(workload.disaggregated, proven, own);
+            workload.trust = match Trust::judge(workload.disaggregated, proven, own) {
+                // What could not be read may have been about it: the deployment says no more than the run.
+                Trust::Trusted if !errors.is_empty() => Trust::Unproven,
+                trust => trust,
+            };
         }
         let targets = probed(&checks);
         // An input that could not be read may have held a deployment, and no deployment at all is no evidence.

@@ -286,3 +286,22 @@ fn addresses_of_the_pod_itself_are_no_settings() {
         assert_eq!(without(value, &places), wanted);
     }
 }
+
+#[test]
+fn what_an_older_report_does_not_say_is_not_called_empty() {
+    let now = report(vec![print("d-0", "decode")], vec![]);
+    let old = r#"{"schema_version": 1, "tool": {"name": "dynamo-interconnect-check"}, "command": "check"}"#;
+    let changes = Baseline::parse("b.json", old).unwrap().compare(&now);
+    assert!(
+        changes.changes.iter().all(|c| !c.was.is_empty()),
+        "{:?}",
+        changes.changes
+    );
+    assert!(
+        changes
+            .not_compared
+            .iter()
+            .any(|what| what == "trust of deployment: not known in the baseline")
+    );
+    assert_eq!(changes.trust, "not known");
+}

@@ -4,6 +4,7 @@
 //! `explain`, the schema's list of ids) is derived from the table.
 
 mod answered;
+mod asked;
 pub(crate) mod compare;
 pub mod declare;
 mod dependence;

@@ -6,7 +6,7 @@ use super::node::{Collected, TargetArguments, destination, from_one};
 use crate::baseline::Baseline;
 use crate::budget::Asked;
 use crate::evaluate::{Beside, evaluate};
-use crate::report::{ExitCode, InputError, Note, SAVE};
+use crate::report::{BASELINE, ExitCode, InputError, Note, SAVE};
 use crate::snapshot::Bundle;
 use crate::{bundle, input, sanitise};
 use clap::Args;
@@ -109,7 +109,7 @@ impl Arguments {
             read.map_err(|message| {
                 recording.errors.push(InputError {
                     object: shown(path),
-                    message: format!("the baseline {message}"),
+                    message: format!("{BASELINE}{message}"),
                 });
             })
             .ok()

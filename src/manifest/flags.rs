@@ -120,7 +120,7 @@ fn is_flag(text: &str) -> bool {
 }
 
 /// Flags that are reported: their name, and the names under which engines know them.
-pub(super) const REPORTED: [(&str, &[&str]); 11] = [
+pub(super) const REPORTED: [(&str, &[&str]); 12] = [
     (
         "tensor-parallel-size",
         &["tensor-parallel-size", "tp-size", "tp"],
@@ -132,6 +132,11 @@ pub(super) const REPORTED: [(&str, &[&str]); 11] = [
     (
         "data-parallel-size",
         &["data-parallel-size", "dp-size", "dp"],
+    ),
+    // SGLang's name, and that of Dynamo's worker of TensorRT-LLM.
+    (
+        "enable-dp-attention",
+        &["enable-dp-attention", "enable-attention-dp"],
     ),
     ("block-size", &["block-size", "kv-block-size", "page-size"]),
     ("kv-cache-dtype", &["kv-cache-dtype"]),

@@ -27,7 +27,7 @@ mod written;
 mod yaml;
 
 pub use companion::offers;
-pub use pod::{is_gpu, is_rdma};
+pub use pod::{is_gpu, is_rdma, locks_memory};
 pub use read::{Text, read};
 
 use crate::report::{InputError, Note};

@@ -396,6 +396,8 @@ fn reported(
                 Some(text.clone())
             }
             Some(Flag::Foreign(_)) => Some(UNRECOGNISED.to_owned()),
+            // The one that is a switch.
+            Some(Flag::Present) if name == "enable-dp-attention" => Some("true".to_owned()),
             _ => flags.shown(aliases).map(str::to_owned),
         };
         let written =
@@ -442,6 +444,7 @@ fn of_trtllm(flag: &str) -> Option<&'static [&'static str]> {
         "pipeline-parallel-size" => &["pipeline_parallel_size"],
         "block-size" => &["kv_cache_config", "tokens_per_block"],
         "kv-cache-dtype" => &["kv_cache_config", "dtype"],
+        "enable-dp-attention" => &["enable_attention_dp"],
         _ => return None,
     })
 }

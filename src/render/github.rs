@@ -8,12 +8,13 @@ use std::fmt::Write;
 /// So many causes are annotated; GitHub shows ten of each level.
 const SHOWN: usize = 50;
 
-/// One line for each cause, each input that could not be read, and the verdict.
+/// One line for each cause, each input that could not be read or used, and the verdict.
 pub fn render(report: &Report, around: Surroundings<'_>) -> String {
     let mut out = String::new();
     for error in &report.errors {
         let text = format!("{}: {}", error.object, error.message);
-        command(&mut out, "error", &[("title", "could not be read")], &text);
+        let (_, what) = error.trouble();
+        command(&mut out, "error", &[("title", what)], &text);
     }
     for fix in report.fix_first.iter().take(SHOWN) {
         one(&mut out, fix, around);

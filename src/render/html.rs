@@ -142,8 +142,13 @@ fn in_code(text: &str) -> Markup {
 }
 
 fn errors(report: &Report) -> Markup {
+    let mut of_another_kind = report.errors.iter().map(|e| e.trouble().1);
+    let heading = match of_another_kind.any(|what| what != "could not be read") {
+        true => "Could not be read or done",
+        false => "Could not be read",
+    };
     remarks(
-        "Could not be read",
+        heading,
         report
             .errors
             .iter()

@@ -59,9 +59,9 @@ pub fn render(report: &Report, around: Surroundings<'_>) -> String {
             "" => String::new(),
             excerpt => block(excerpt, ""),
         };
-        out.add(&format!(
-            "**Could not be read:** {object}: {sentence}\n\n{excerpt}"
-        ));
+        let (_, what) = error.trouble();
+        let what = what.replacen('c', "C", 1);
+        out.add(&format!("**{what}:** {object}: {sentence}\n\n{excerpt}"));
     }
     let lines = left_out::lines(report);
     if !lines.is_empty() {

@@ -2,8 +2,8 @@
 
 use super::trust::holds_back;
 use super::{
-    Finding, Fix, GapKind, InputError, PODS_LIST, Pairs, Probed, RUN, SAVE, SkipReason, Status,
-    TRANSFER, Trust, WorkloadReport, ends,
+    Finding, Fix, GapKind, InputError, PODS_LIST, Pairs, Probed, SkipReason, Status, TRANSFER,
+    Trust, WorkloadReport, ends,
 };
 use crate::target::{Target, TargetKind};
 use std::collections::{BTreeMap, BTreeSet};
@@ -219,10 +219,17 @@ pub(super) fn verdict(
                 .to_owned()
         }
         // Everything that was seen is well; something else was asked for, too.
-        [one] if one.trust == Trust::Trusted && trust != Trust::Trusted => format!(
-            "The lane of every pair of {} was proven, and not everything that was asked for could be read",
-            one.name
-        ),
+        [one]
+            if one.trust == Trust::Unproven
+                && !errors.is_empty()
+                && pairs.proven()
+                && !checks.iter().any(holds_back) =>
+        {
+            format!(
+                "The lane of every pair of {} was proven, and not everything that was asked for could be read",
+                one.name
+            )
+        }
         [one] => about_one(one, nothing, pairs, checks),
         many => about_many(many),
     };
@@ -269,11 +276,7 @@ pub(super) fn verdict(
         |e: &&InputError| e.object != TRANSFER && (e.object != PODS_LIST || workloads.is_empty());
     let unread: Vec<&InputError> = errors.iter().filter(told).collect();
     if let [first, rest @ ..] = unread.as_slice() {
-        let (object, what) = match first.object.strip_prefix(SAVE) {
-            Some(path) => (path, "could not be written"),
-            None if first.object == RUN => ("the run", "could not begin"),
-            None => (first.object.as_str(), "could not be read"),
-        };
+        let (object, what) = first.trouble();
         out.push_str(&format!("; {object} {what}"));
         if !rest.is_empty() {
             out.push_str(&format!(" (and {} more)", rest.len()));

@@ -5,7 +5,7 @@
 
 use super::protocol::{Kind, PortFacts};
 use super::ucx_text::{Rail, Row, UcxText};
-use crate::pair::{EMULATED, is_peer_to_peer, is_verbs};
+use crate::pair::{EMULATED, is_peer_to_peer, is_verbs, knows_how};
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -204,6 +204,12 @@ fn lane(row: &Row, ports: &[PortFacts]) -> Result<Lane, Unknown> {
     let Some(first) = classes.first().copied() else {
         return Err(unknown("the row names no transport"));
     };
+    // TCP is TCP, however it moves them.
+    if !knows_how(&row.how) && !classes.contains(&Class::Tcp) {
+        return Err(unknown(
+            "what the row says of how bytes are moved is not known",
+        ));
+    }
     let class = if classes.iter().all(|c| *c == first) {
         first
     } else if classes.contains(&Class::Tcp) {

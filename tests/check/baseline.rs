@@ -128,6 +128,16 @@ async fn a_file_that_is_no_report_is_named_and_the_rest_is_judged() {
             "is no report of this tool",
         ),
         ("newer.json", Some(newer.to_string()), "update the tool"),
+        (
+            "demo.json",
+            Some(
+                newer
+                    .to_string()
+                    .replace("99", "1")
+                    .replace("\"check\"", "\"demo\""),
+            ),
+            "is a report of `demo`",
+        ),
     ];
     for (name, text, wanted) in rows {
         let path = dir.path().join(name);
@@ -142,6 +152,11 @@ async fn a_file_that_is_no_report_is_named_and_the_rest_is_judged() {
             "{name}: {errors}"
         );
         assert_eq!(run.report()["workloads"][0]["name"], "g", "{name}");
+        let verdict = run.report()["verdict"].to_string();
+        assert!(
+            verdict.contains(&format!("{name} could not be used as the baseline")),
+            "{verdict}"
+        );
     }
 }
 
@@ -180,6 +195,25 @@ async fn a_file_that_cannot_be_read_takes_the_word_trusted_away_in_all_places() 
     let run = crate::run(&["--from", demo, "--baseline", "/nonexistent", "-o", "text"]).await;
     assert_eq!(run.code, Some(4));
     assert!(run.stdout.starts_with("NOT PROVEN"), "{}", run.stdout);
-    let first = run.stdout.lines().nth(1).unwrap();
-    assert!(!first.contains("can be trusted"), "{first}");
+    // Nothing before the way out, which names the word.
+    let before = run.stdout.split("\nNext: ").next().unwrap();
+    for word in ["can be trusted", " trusted"] {
+        assert!(!before.contains(word), "{before}");
+    }
+    assert!(
+        before.contains("The lane of every pair of qwen-disagg was proven, and not everything"),
+        "{before}"
+    );
+    let report = crate::run(&["--from", demo, "--baseline", "/nonexistent"]).await;
+    let report = report.report();
+    assert_eq!(report["trust"], "unproven");
+    assert_eq!(report["workloads"][0]["trust"], "unproven");
+    for (format, wanted) in [
+        ("markdown", "**Could not be used as the baseline:** "),
+        ("github", "title=could not be used as the baseline"),
+    ] {
+        let run = crate::run(&["--from", demo, "--baseline", "/nonexistent", "-o", format]).await;
+        assert!(run.stdout.contains(wanted), "{}", run.stdout);
+        assert!(!run.stdout.contains("could not be read"), "{}", run.stdout);
+    }
 }

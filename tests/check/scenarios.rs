@@ -145,6 +145,45 @@ fn transports() -> Vec<Scenario> {
     ]
 }
 
+/// Nothing says which ports to take.
+fn unpinned(worker: &mut Worker) {
+    worker.env("UCX_NET_DEVICES", None).env("NCCL_IB_HCA", None);
+}
+
+/// A port that is Ethernet where its machine has InfiniBand.
+fn other_kind(worker: &mut Worker, device: &str) {
+    let line = |kind: &str| format!("/sys/class/infiniband/{device}/ports/1/link_layer: {kind}\n");
+    worker.replace("rdma-ports", &line("InfiniBand"), &line("Ethernet"));
+    let heading = format!("CA '{device}'");
+    within(
+        worker,
+        "ibstat",
+        &heading,
+        "Link layer: InfiniBand",
+        "Link layer: Ethernet",
+    );
+    let heading = format!("hca_id:\t{device}\n");
+    within(worker, "ibv-devinfo", &heading, "InfiniBand", "Ethernet");
+}
+
+/// A port of a quarter of the rate.
+fn slower(worker: &mut Worker, device: &str) {
+    let rate = format!("/sys/class/infiniband/{device}/ports/1/rate: ");
+    let line = |rate: &str, speed: &str| format!("{rate}{speed}");
+    worker.replace(
+        "rdma-ports",
+        &line(&rate, "400 Gb/sec (4X NDR)"),
+        &line(&rate, "100 Gb/sec (4X EDR)"),
+    );
+    within(
+        worker,
+        "ibstat",
+        &format!("CA '{device}'"),
+        "Rate: 400",
+        "Rate: 100",
+    );
+}
+
 fn devices() -> Vec<Scenario> {
     vec![
         row(
@@ -212,6 +251,35 @@ fn devices() -> Vec<Scenario> {
                 mixed
             },
             &["fail DEP006 g <- DEP007"],
+        ),
+        row(
+            "C2: a port of another kind (BlueField) is up, and nothing is pinned",
+            healthy(InfiniBand)
+                .all(unpinned)
+                .at("decode-0", |w| other_kind(w, "mlx5_7")),
+            &[
+                "fail RDMA009 g-decode-0",
+                "warn RDMA013 g-decode-0",
+                "warn RDMA013 g-decode-0",
+            ],
+        ),
+        row(
+            "C3: one port is of a slower fabric, and nothing is pinned",
+            healthy(InfiniBand)
+                .all(unpinned)
+                .at("decode-0", |w| slower(w, "mlx5_7")),
+            &[
+                "warn RDMA007 g-decode-0 <- DEP017",
+                "warn RDMA013 g-decode-0",
+            ],
+        ),
+        row(
+            "C6: SGLang names its ports where its NIXL backend does not read them",
+            healthy(Roce).all(|w| {
+                w.env("UCX_NET_DEVICES", None);
+                w.arg("--disaggregation-ib-device=mlx5_0");
+            }),
+            &["warn ENV009 decode prefill"],
         ),
         row(
             "D: the GID index points at a link-local address",
@@ -327,6 +395,18 @@ fn devices() -> Vec<Scenario> {
     ]
 }
 
+/// A pod on the first node that sees some of its GPUs.
+fn shares_node(worker: &mut Worker, sees: impl Fn(usize) -> bool) {
+    worker.set("/spec/nodeName", json!("node-0"));
+    let hidden: Vec<String> = (0..8)
+        .filter(|n| !sees(*n))
+        .map(|n| format!("/dev/nvidia{n}:"))
+        .collect();
+    worker.only("dev-gpu", |line| {
+        !hidden.iter().any(|own| line.starts_with(own))
+    });
+}
+
 fn pods() -> Vec<Scenario> {
     vec![
         row(
@@ -421,6 +501,18 @@ fn pods() -> Vec<Scenario> {
             &["fail ENV012 g-decode-0 g-decode-1 <- ENV011"],
         ),
         row(
+            "P: NCCL and its bootstrap on the loopback interface",
+            healthy(InfiniBand).at("decode", |w| { w.env("NCCL_SOCKET_IFNAME", Some("lo")); }),
+            &["warn ENV012 g-decode-0 g-decode-1 <- ENV011"],
+        ),
+        row(
+            "R: shared memory that is nearly full",
+            healthy(InfiniBand).at("decode-0", |w| {
+                w.answer("shm", "Filesystem     1024-blocks    Used Available Capacity Mounted on\nshm               67108864 65100000 2008864      98% /dev/shm\n");
+            }),
+            &["fail MEM002 g-decode-0"],
+        ),
+        row(
             "R: shared memory of 64 MiB",
             healthy(InfiniBand).at("decode", |w| {
                 w.set("/spec/volumes", json!([])).container("volumeMounts", json!([]));
@@ -432,6 +524,16 @@ fn pods() -> Vec<Scenario> {
         row(
             "E: prefill and decode share a node and not its namespaces",
             healthy(InfiniBand).at("decode-0", |w| { w.set("/spec/nodeName", json!("node-0")); }),
+            &["warn DEP019 g"],
+        ),
+        row(
+            "E5: prefill and decode share a node and its namespaces, and see other GPUs of it",
+            healthy(InfiniBand)
+                .all(|w| {
+                    w.set("/spec/hostPID", json!(true)).set("/spec/hostIPC", json!(true));
+                })
+                .at("prefill-0", |w| shares_node(w, |n| n < 4))
+                .at("decode-0", |w| shares_node(w, |n| n >= 4)),
             &["warn DEP019 g"],
         ),
         row(
@@ -632,6 +734,17 @@ fn engines() -> Vec<Scenario> {
             }),
             &["fail DEP004 g"],
         ),
+        row(
+            "V4: blocks of all layers together at one end alone",
+            healthy(InfiniBand).at("decode", |w| {
+                let args = w.object["spec"]["containers"][0]["args"].to_string().replace(
+                    r#"\"kv_role\":"#,
+                    r#"\"kv_connector_extra_config\":{\"enable_cross_layers_blocks\":\"True\"},\"kv_role\":"#,
+                );
+                w.container("args", serde_json::from_str(&args).unwrap());
+            }),
+            &["fail DEP004 g"],
+        ),
         row("one decode worker is not scheduled", healthy(InfiniBand).at("decode-1", |w| {
             w.set("/spec/nodeName", Value::Null);
             w.set("/status", json!({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/4 nodes are available: 4 Insufficient rdma/ib."}]}));
@@ -714,6 +827,34 @@ async fn hold(all: Vec<Scenario>) {
         }
     }
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+/// The fix of the first entry of a report.
+async fn first_fix(rack: Rack) -> String {
+    let fake = rack.into().start().await;
+    let report = on(&fake, &["g", "--nodes"]).await.report();
+    report["fix_first"][0]["fix"].as_str().unwrap().to_owned()
+}
+
+/// A fix does not ask for what the pods ask for already.
+#[tokio::test]
+async fn what_was_asked_for_and_did_not_come_is_looked_for_where_it_was_lost() {
+    let fix = first_fix(healthy(InfiniBand).at("decode-1", no_devices)).await;
+    assert!(
+        fix.starts_with("the pod asks for rdma/ib: 8 already")
+            && fix.contains("the device plugin on node node-3")
+            && fix.ends_with("restart pod g-decode-1"),
+        "{fix}"
+    );
+    let no_channel = |w: &mut Worker| {
+        w.only("dev-gpu", |line| !line.contains("imex"));
+    };
+    let fix = first_fix(healthy(Mnnvl).all(no_channel)).await;
+    assert!(
+        fix.starts_with("both roles claim the channel of a ComputeDomain already")
+            && fix.contains("DRA driver on node node-0"),
+        "{fix}"
+    );
 }
 
 #[tokio::test]

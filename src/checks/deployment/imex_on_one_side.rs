@@ -1,8 +1,9 @@
 use crate::ask;
 use crate::check;
-use crate::checks::DeploymentScope;
-use crate::checks::compare::{allows_nvlink, both, domain, ends, names, only_nvlink};
+use crate::checks::compare::{allows_nvlink, both, component, domain, ends, names, only_nvlink};
 use crate::checks::declare::{Draft, Outcome};
+use crate::checks::{Container, DeploymentScope, asked};
+use crate::manifest::workload::Worker;
 use crate::observed::Skip;
 
 check! {
@@ -51,7 +52,13 @@ fn run(scope: &DeploymentScope<'_>) -> Outcome {
                         ))
                         .headline("NVLink between nodes is meant to carry KV and no end may use it")
                         .with([both(&ask::DEV_GPU, (left, words(*a)), (right, words(*b)))])
-                        .fix("claim a ComputeDomain channel in both roles"),
+                        .fix(match claims(scope, left) && claims(scope, right) {
+                            true => format!(
+                                "both roles claim the channel of a ComputeDomain already, and it did not come: {}",
+                                asked::channel_lost(left)
+                            ),
+                            false => "claim a ComputeDomain channel in both roles".to_owned(),
+                        }),
                     );
                 }
             };
@@ -69,17 +76,23 @@ fn run(scope: &DeploymentScope<'_>) -> Outcome {
             } else {
                 Draft::warn(format!("{detail}, so KV takes the network adapters"))
             };
+            let role = without
+                .first()
+                .and_then(|c| c.place.role.as_deref())
+                .unwrap_or("the other role");
             Some(
                 draft
                     .headline("only one end of the KV path is inside the ComputeDomain")
                     .with([both(&ask::DEV_GPU, (left, words(*a)), (right, words(*b)))])
-                    .fix(format!(
-                        "claim the same ComputeDomain channel in {} too",
-                        without
-                            .first()
-                            .and_then(|c| c.place.role.as_deref())
-                            .unwrap_or("the other role")
-                    )),
+                    .fix(match claims(scope, without) {
+                        true => format!(
+                            "{role} claims the channel of a ComputeDomain already, and it did not come: {}",
+                            asked::channel_lost(without)
+                        ),
+                        false => {
+                            format!("claim the same ComputeDomain channel in {role} too")
+                        }
+                    }),
             )
         },
         |((a, _), left), ((b, _), right)| {
@@ -90,6 +103,17 @@ fn run(scope: &DeploymentScope<'_>) -> Outcome {
             Draft::ok(detail).with([both(&ask::DEV_GPU, (left, words(*a)), (right, words(*b)))])
         },
     )
+}
+
+/// The workers of these pods claim the channel of a ComputeDomain.
+fn claims(scope: &DeploymentScope<'_>, pods: &[&Container<'_>]) -> bool {
+    let claims = |pod: &&Container<'_>| {
+        let name = component(pod);
+        let mut workers = scope.workload.workers.iter();
+        let own = workers.find(|w| w.name.eq_ignore_ascii_case(name) || w.role.word() == name);
+        own.is_some_and(Worker::compute_domain)
+    };
+    !pods.is_empty() && pods.iter().all(claims)
 }
 
 fn has(pods: usize) -> &'static str {

@@ -4,7 +4,7 @@ use crate::checks::compare::{component, settle};
 use crate::checks::declare::{Draft, Outcome};
 use crate::checks::words::counted;
 use crate::checks::{Container, DeploymentScope};
-use crate::manifest::workload::{EnvValue, Worker};
+use crate::manifest::workload::{Engine, EnvValue, UNRECOGNISED, Worker};
 use crate::observed::Skip;
 use crate::report::SkipReason;
 use crate::sanitise;
@@ -13,7 +13,8 @@ check! {
     /// What runs is not what was written.
     ///
     /// Workers are held against the recipe (`--recipe`), else against the object in the cluster: the RDMA resources, IPC_LOCK,
-    /// the variables that decide about the KV path, the number of pods. One finding per worker and kind.
+    /// the variables that decide about the KV path, the engine, what moves its KV and how that is laid out, the number of pods.
+    /// One finding per worker and kind.
     ///
     /// ## Why it matters
     /// Numbers are published with a recipe. Where an overlay, a webhook or a hand-made change dropped what the recipe asks for,
@@ -23,7 +24,8 @@ check! {
     /// Apply the recipe again, or write down what really runs.
     ///
     /// ## False alarms
-    /// What a pod has beyond what was written is no difference: the operator adds its own. A planner may scale a worker down.
+    /// What a pod has beyond what was written is no difference: the operator adds its own; nor is a flag that only one of the two
+    /// states, or whose value is not read. A planner may scale a worker down.
     "DEP014" "written-differs" on Deployment {
         subsystem: Deployment, kv_path: Supporting, worst: Fail, causes: &["DEP011", "RDMA001", "RDMA002", "RDMA003", "K8S001", "K8S005", "K8S007"], since: "0.1.0",
     }
@@ -62,6 +64,7 @@ fn run(scope: &DeploymentScope<'_>) -> Outcome {
         let mut own: Vec<Draft> = [
             resources(meant, runs),
             ipc_lock(meant, runs),
+            engine(meant, runs),
             replicas(meant, pods.len() as u64),
         ]
         .into_iter()
@@ -156,6 +159,83 @@ fn ipc_lock(meant: &Worker, runs: &Worker) -> Option<Draft> {
             meant.name
         )),
     )
+}
+
+/// Flags that say how KV travels, how it is laid out and how large it is. Names of models and addresses are those of a site.
+const FLAGS: [&str; 9] = [
+    "tensor-parallel-size",
+    "pipeline-parallel-size",
+    "data-parallel-size",
+    "enable-dp-attention",
+    "block-size",
+    "kv-cache-dtype",
+    "dtype",
+    "disaggregation-mode",
+    "disaggregation-ib-device",
+];
+
+/// Engine, what moves KV, and the flags of the engine, where both state them.
+fn engine(meant: &Worker, runs: &Worker) -> Option<Draft> {
+    let (kv, has) = (&meant.kv_transfer, &runs.kv_transfer);
+    let name = |engine: Option<Engine>| engine.map(Engine::word);
+    let list = |all: &[String]| (!all.is_empty()).then(|| all.join(","));
+    let (backends, others) = (list(&kv.backends), list(&has.backends));
+    let mut both = vec![("engine", name(meant.engine), name(runs.engine))];
+    // Of two engines each flag means something else.
+    if meant.engine == runs.engine {
+        both.extend([
+            (
+                "kv_connector",
+                kv.connector.as_deref(),
+                has.connector.as_deref(),
+            ),
+            ("NIXL backends", backends.as_deref(), others.as_deref()),
+            (
+                "KV transfer backend",
+                kv.backend.as_deref(),
+                has.backend.as_deref(),
+            ),
+        ]);
+        both.extend(FLAGS.map(|flag| (flag, value(meant, flag), value(runs, flag))));
+    }
+    let differs: Vec<String> = both
+        .into_iter()
+        .filter_map(|(what, wanted, has)| Some((what, stated(wanted)?, stated(has)?)))
+        .filter(|(_, wanted, has)| !wanted.eq_ignore_ascii_case(has))
+        .map(|(what, wanted, has)| {
+            let (wanted, has) = (sanitise::line(wanted, 60), sanitise::line(has, 60));
+            format!("{what} ({wanted} written, {has} in the pods)")
+        })
+        .collect();
+    if differs.is_empty() {
+        return None;
+    }
+    let detail = format!(
+        "{} runs another engine, connector or layout of its KV than written: {}",
+        meant.called(),
+        differs.join(", ")
+    );
+    Some(
+        Draft::warn(detail)
+            .headline("pods run another engine, connector or KV layout than written")
+            .with([meant.spot.evidence(), runs.spot.evidence()])
+            .fix(format!(
+                "apply the recipe of {} again, and find out what changes how it is started",
+                meant.name
+            )),
+    )
+}
+
+fn value<'w>(worker: &'w Worker, flag: &str) -> Option<&'w str> {
+    worker.flags.get(flag).map(String::as_str)
+}
+
+/// A value that says something: no placeholder, nothing that was not read or is chosen at start.
+fn stated(value: Option<&str>) -> Option<&str> {
+    let open = |text: &str| {
+        [UNRECOGNISED, "_", "auto", "DEFAULT", ""].contains(&text) || text.contains(['$', '<', '{'])
+    };
+    value.filter(|text| !open(text))
 }
 
 fn variables(
@@ -398,6 +478,47 @@ mod tests {
             written("env: []").replace("name: prefill", "name: prefill\n      replicas: 3"),
         );
         assert_eq!(fewer.statuses("written-differs"), [Warn]);
+    }
+
+    #[test]
+    fn another_engine_connector_or_layout_is_named() {
+        let body = |module: &str, flags: &str| {
+            format!("command: [python3, -m, {module}]\nargs: [{flags}]")
+        };
+        let vllm = |flags: &str| body("dynamo.vllm", flags);
+        let by = |connector: &str| {
+            vllm(&format!(
+                r#"--kv-transfer-config, '{{"kv_connector":"{connector}","kv_role":"kv_both"}}'"#
+            ))
+        };
+        let tp = |size: &str| vllm(&format!("--tensor-parallel-size, {size}"));
+        let sglang = |backend: &str| {
+            body(
+                "dynamo.sglang",
+                &format!("--disaggregation-transfer-backend, {backend}"),
+            )
+        };
+        for (meant, runs, wanted) in [
+            (by("NixlConnector"), by("NixlConnector"), Ok),
+            (by("MooncakeConnector"), by("NixlConnector"), Warn),
+            (sglang("mooncake"), sglang("nixl"), Warn),
+            (sglang("nixl"), vllm(""), Warn),
+            (tp("'8'"), tp("'4'"), Warn),
+            (vllm("--block-size, '64'"), vllm("--block-size, '16'"), Warn),
+            // What one side does not state, or states in a way that is not read.
+            (tp("'8'"), vllm(""), Ok),
+            (vllm(""), tp("'8'"), Ok),
+            (tp("$TP"), tp("'8'"), Ok),
+            (tp("<tp>"), tp("'8'"), Ok),
+            (
+                vllm("--kv-cache-dtype, auto"),
+                vllm("--kv-cache-dtype, fp8"),
+                Ok,
+            ),
+            (vllm("--model, a/b"), vllm("--model, c/d"), Ok),
+        ] {
+            assert_eq!(say(&meant, &runs, Some("")), [wanted], "{meant} / {runs}");
+        }
     }
 
     #[test]

@@ -192,16 +192,21 @@ fn written(text: &str) -> BTreeMap<&str, Value<'_>> {
 
 /// `NAME=value` lines of a process, and comments that name what is withheld.
 fn running(text: &str) -> BTreeMap<&str, Value<'_>> {
-    text.lines()
-        .filter(|line| *line != CUT)
-        .filter_map(|line| match line.strip_prefix("# withheld ") {
+    let mut all = BTreeMap::new();
+    for line in text.lines().filter(|line| *line != CUT) {
+        let own = match line.strip_prefix("# withheld ") {
             Some(name) => Some((name, Value::Hidden)),
             None => line
                 .split_once('=')
                 .filter(|(name, _)| !name.starts_with('#'))
                 .map(|(name, value)| (name, Value::Plain(value))),
-        })
-        .collect()
+        };
+        // Of two of one name `getenv` takes the first.
+        if let Some((name, value)) = own {
+            all.entry(name).or_insert(value);
+        }
+    }
+    all
 }
 
 #[cfg(test)]
@@ -209,6 +214,19 @@ mod tests {
     use super::*;
     use crate::report::Status::{Ok as Fine, Warn};
     use crate::snapshot::{Answer, Place, Snapshot};
+
+    #[test]
+    fn of_two_of_one_name_the_first_is_in_force() {
+        let twice = "# process 7 dynamo.vllm\nUCX_TLS=rc\nUCX_TLS=tcp\n";
+        let said = |spec: &str| {
+            let drafts = say(Some(spec), twice).unwrap();
+            (drafts[0].status, drafts[0].detail.clone())
+        };
+        assert_eq!(said("UCX_TLS=rc\n").0, Fine);
+        let (status, detail) = said("UCX_TLS=tcp\n");
+        assert_eq!(status, Warn);
+        assert!(detail.contains("rc"), "{detail}");
+    }
 
     fn say(spec: Option<&str>, live: &str) -> Outcome {
         let mut answers = vec![(&ask::ENVIRONMENT, live)];

@@ -1,6 +1,6 @@
 use crate::check;
-use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
+use crate::checks::{Container, asked};
 use crate::observed::Skip;
 
 check! {
@@ -67,7 +67,10 @@ fn run(container: &Container<'_>) -> Outcome {
     let detail = format!(
         "the GPUs are part of a multi-node NVLink fabric ({line}), and the container has {what}"
     );
-    let fix = "claim a ComputeDomain in both workers, so that the IMEX channel is mounted";
+    let fix = asked::channel(
+        container,
+        "claim a ComputeDomain in both workers, so that the IMEX channel is mounted",
+    );
     // What else can carry KV decides how bad it is; that there is an adapter must have been seen.
     let has_rdma = facts_have_rdma(container);
     let draft = if has_rdma {

@@ -1,7 +1,7 @@
 use crate::ask;
 use crate::check;
-use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
+use crate::checks::{Container, asked};
 use crate::facts::limits::Limit;
 use crate::observed::Skip;
 use crate::report::Status;
@@ -103,7 +103,16 @@ fn run(container: &Container<'_>) -> Outcome {
         "UCX leaves InfiniBand out below 512 MB: openucx/ucx#8085"
     };
     let detail = format!("{detail} ({source})");
-    let fix = "add IPC_LOCK to the container and run it as root, or raise LimitMEMLOCK of the container runtime";
+    let has_lock = process
+        .capabilities
+        .known()
+        .is_some_and(|has| has.has_ipc_lock());
+    let fix = match has_lock && lifted == Some(false) {
+        true => {
+            "run the pod in the node's user namespace (hostUsers), or raise LimitMEMLOCK of the container runtime"
+        }
+        false => asked::ipc_lock(container),
+    };
     let draft = if limit <= FAIL_UP_TO && lifted == Some(false) {
         container.broken(detail)
     } else {
@@ -176,6 +185,31 @@ mod tests {
                 "{limit} {capabilities} {map}"
             );
         }
+    }
+
+    #[test]
+    fn a_capability_that_is_there_is_not_asked_for() {
+        let fix = |capabilities: &str, map: &str, spec: &str| {
+            let answers = [
+                (&ask::WORKER_PROCESS, "17: dynamo.vllm"),
+                (&ask::WORKER_LIMITS, "Max locked memory 65536 65536 bytes"),
+                (&ask::WORKER_STATUS, capabilities),
+                (&ask::UID_MAP, map),
+                (&ask::POD_SPEC, spec),
+            ];
+            let snapshot = crate::checks::testing::container("decode", &answers);
+            let draft = outcome(run, &snapshot).unwrap().remove(0);
+            draft.fix.unwrap()
+        };
+        let (none, lock) = ("CapEff:\t00000000a80425fb", "CapEff:\t00000000a80465fb");
+        let own = fix(lock, "0 100000 65536", "");
+        assert!(
+            own.contains("user namespace") && !own.contains("IPC_LOCK"),
+            "{own}"
+        );
+        let user = fix(none, INITIAL, "capabilities: IPC_LOCK\n");
+        assert!(user.contains("runAsUser: 0"), "{user}");
+        assert!(fix(none, INITIAL, "").starts_with("add IPC_LOCK"));
     }
 
     #[test]

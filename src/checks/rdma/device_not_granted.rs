@@ -1,7 +1,7 @@
 use crate::check;
-use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
 use crate::checks::words::{counted, span};
+use crate::checks::{Container, asked};
 use crate::observed::Skip;
 
 check! {
@@ -12,7 +12,8 @@ check! {
     /// `/dev/infiniband/uverbsN`; without it KV travels over TCP.
     ///
     /// ## Fix
-    /// Request the RDMA resource in this container. A node that is there and answers EPERM is closed by the device cgroup:
+    /// Request the RDMA resource in this container; where the pod asks for it already, the device plugin or the container runtime
+    /// of the node lost it. A node that is there and answers EPERM is closed by the device cgroup:
     /// it was mounted (hostPath) instead of granted. EACCES is its mode: the process is not root and not in its group.
     ///
     /// ## False alarms
@@ -71,8 +72,11 @@ fn run(container: &Container<'_>) -> Outcome {
             "device nodes are in the container and none of them opens ({}), so KV travels over TCP",
             refusals.join(", ")
         );
-        let fix = "request the RDMA resource in this container, so that its device cgroup allows the nodes; for EACCES \
-                   run as root or give the group of the nodes";
+        let fix = asked::rdma(
+            container,
+            "request the RDMA resource in this container, so that its device cgroup allows the nodes",
+        );
+        let fix = format!("{fix}; for EACCES run as root or give the group of the nodes");
         let headline = format!(
             "{} may open none of the RDMA devices that it was given",
             container.called()
@@ -93,8 +97,10 @@ fn run(container: &Container<'_>) -> Outcome {
         span(&names),
         container.called()
     );
-    let fix =
-        "request the RDMA resource of the node in this worker's container (for example `rdma/ib`)";
+    let fix = asked::rdma(
+        container,
+        "request the RDMA resource of the node in this worker's container (for example `rdma/ib`)",
+    );
     let headline = format!(
         "the node has RDMA devices, and {} was given none of them",
         container.called()

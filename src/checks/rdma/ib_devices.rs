@@ -1,7 +1,7 @@
 use crate::check;
-use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
 use crate::checks::words::{counted, span};
+use crate::checks::{Container, asked};
 use crate::facts::sysfs::Backing;
 use crate::observed::Skip;
 use crate::report::SkipReason;
@@ -78,7 +78,10 @@ fn run(container: &Container<'_>) -> Outcome {
             container.called()
         );
         let headline = format!("{} can open no RDMA device", container.called());
-        let fix = "request the RDMA resource of the node in this worker's container (for example `rdma/ib`)";
+        let fix = asked::rdma(
+            container,
+            "request the RDMA resource of the node in this worker's container (for example `rdma/ib`)",
+        );
         return Ok(vec![
             container
                 .broken(detail)

@@ -1,7 +1,7 @@
 use crate::check;
-use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
 use crate::checks::words::{counted, span};
+use crate::checks::{Container, asked};
 use crate::facts::hca::Absence;
 use crate::observed::Skip;
 
@@ -113,8 +113,13 @@ fn unusable(container: &Container<'_>) -> Outcome {
                 counted(verbs.unopened as usize, "RDMA device")
             ),
             "Failed to open device",
-            "request the RDMA resource in this worker's container, so that its device cgroup allows the nodes; \
-             a user other than root must also have the right to read and write /dev/infiniband/uverbs*",
+            &format!(
+                "{}; a user other than root must also have the right to read and write /dev/infiniband/uverbs*",
+                asked::rdma(
+                    container,
+                    "request the RDMA resource in this worker's container, so that its device cgroup allows the nodes"
+                )
+            ),
             "ibv_devinfo cannot open what it finds",
         );
     }

@@ -1,8 +1,8 @@
 use crate::check;
-use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
 use crate::checks::registration;
 use crate::checks::words::counted;
+use crate::checks::{Container, asked};
 use crate::facts::container::Seen;
 use crate::facts::ucx_log::{Registration, UcxLog, UnavailableKind};
 use crate::observed::Skip;
@@ -178,11 +178,7 @@ fn complaints(container: &Container<'_>, log: &Seen<UcxLog>) -> Vec<Draft> {
     if log.has_memlock_failure {
         let detail = "registering memory failed for want of RLIMIT_MEMLOCK";
         let line = "Please set max locked memory (ulimit -l) to 'unlimited'";
-        add(
-            container.broken(detail),
-            line,
-            "add IPC_LOCK and run as root, or raise the limit on locked memory",
-        );
+        add(container.broken(detail), line, asked::ipc_lock(container));
     }
     // What UCP says follows from a call of the verbs library; which fix is right that call tells, where it is logged.
     let is_gpu = |it: &Registration| it.memory.as_deref().is_some_and(|memory| memory != "host");

@@ -1,7 +1,7 @@
 use crate::check;
-use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
 use crate::checks::words::listed;
+use crate::checks::{Container, asked};
 use crate::facts::container::Seen;
 use crate::facts::ucx_info::UcxInfo;
 use crate::judge::context::Backend;
@@ -89,7 +89,13 @@ fn by_tool(container: &Container<'_>, info: &Seen<UcxInfo>) -> Outcome {
             .broken(detail)
             .with([info.evidence(lines.iter().map(String::as_str))])
             .headline(format!("UCX cannot open {}", listed(&closed)))
-            .fix("request the RDMA resource in this container, so that its nodes in /dev/infiniband open; see what `ibv_devinfo` says there");
+            .fix(format!(
+                "{}; see what `ibv_devinfo` says there",
+                asked::rdma(
+                    container,
+                    "request the RDMA resource in this container, so that its nodes in /dev/infiniband open"
+                )
+            ));
         return Ok(vec![draft]);
     }
     let fix = "use the UCX of the NIXL wheel or one built --with-verbs, and grant the worker its RDMA devices";

@@ -46,6 +46,7 @@ const FLAGS: &[&str] = &[
     "trtllm.kv-cache-config.dtype",
     "trtllm.tensor-parallel-size",
     "trtllm.pipeline-parallel-size",
+    "trtllm.enable-attention-dp",
 ];
 
 /// The flag whose value lays JSON over the configuration of TensorRT-LLM, and its twin in the environment: of what may hold
@@ -409,9 +410,9 @@ mod tests {
     #[test]
     fn of_what_is_laid_over_a_configuration_only_settings_are_seen() {
         let json = "{\"api_key\": \"s3cret\", \"kv_cache_config\": {\"tokens_per_block\": 64, \"x\": \"s3cret\"}, \
-                    \"cache_transceiver_config\": {\"backend\": \"MPI\"}, \"tensor_parallel_size\": null}";
+                    \"cache_transceiver_config\": {\"backend\": \"MPI\"}, \"tensor_parallel_size\": null, \"enable_attention_dp\": true}";
         let kept = "{\"kv_cache_config\":{\"tokens_per_block\":64},\"cache_transceiver_config\":{\"backend\":\"MPI\"},\
-                    \"tensor_parallel_size\":null}";
+                    \"enable_attention_dp\":true,\"tensor_parallel_size\":null}";
         let same = |text: &str| {
             let of = |text: &str| serde_json::from_str::<Value>(text).unwrap();
             assert_eq!(of(text.trim_matches('\'')), of(kept), "{text}");
