@@ -582,7 +582,10 @@ fn headed(written: Option<&Workload>, container: &Container<'_>, lines: &str) ->
 
 /// Where a worker's container is written, for lines to paste: each API version keeps it elsewhere.
 pub fn container_place(api_version: &str, worker: &Worker) -> String {
+    // No path can be made of another name, and Kubernetes takes none.
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     match api_version {
+        _ if !worker.name.chars().all(plain) => "the worker's container".to_owned(),
         "nvidia.com/v1alpha1" => {
             format!("spec.services.{}.extraPodSpec.mainContainer", worker.name)
         }
