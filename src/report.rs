@@ -27,7 +27,7 @@ pub use environment::{EnvironmentReport, LayerReport, VariableReport};
 pub use exit_code::ExitCode;
 pub use finding::{Consequence, Evidence, EvidenceSource, Finding, Fix, Parts, Rare};
 use fix_first::fix_first;
-pub use fix_first::{KV_PATH, first_fault};
+pub use fix_first::{BETWEEN_BLOCKS, KV_PATH, first_fault};
 pub use gap::{Gap, GapKind};
 pub use history::{Change, ChangeKind, Changes, Fingerprint, PortPrint};
 pub use left_out::{FailOn, LeftOut, RuleKind, RuleReport};

@@ -10,6 +10,8 @@ pub mod declare;
 mod dependence;
 pub(crate) mod live;
 pub(crate) mod mover;
+mod pasting;
+mod pinning;
 mod registration;
 mod roce;
 pub mod scope;
@@ -275,6 +277,11 @@ pub fn run_and_hear(subject: &Subject<'_>, mut each: impl FnMut(&Container<'_>))
     for (at, folded) in snapshots.iter().enumerate() {
         let snapshot = folded.open();
         let mut container = Container::parse(&snapshot);
+        container.written = match deployment {
+            Some(whole) => whole.written,
+            None => (inventory.workloads.iter())
+                .find(|w| Some(&w.name) == snapshot.place.workload.as_ref()),
+        };
         if on_one_node && container.moves_kv() {
             container.context.internode = Tri::No;
         }
@@ -327,6 +334,7 @@ pub fn run_and_hear(subject: &Subject<'_>, mut each: impl FnMut(&Container<'_>))
                                 workload,
                                 on_one_node,
                                 running: heard.running(workload, worker.role),
+                                written: deployment.as_ref().and_then(|whole| whole.written),
                             }),
                         );
                     }

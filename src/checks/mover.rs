@@ -216,6 +216,7 @@ fn as_written(worker: &Worker, workload: &Workload) -> Option<Mover> {
         workload,
         on_one_node: false,
         running: Running::default(),
+        written: None,
     };
     if kv.unresolved.is_some() || kv.off {
         return None;

@@ -26,6 +26,8 @@ pub struct WorkerScope<'a> {
     pub on_one_node: bool,
     /// What every one of its running containers shows.
     pub running: Running,
+    /// Its deployment as it is written, where the worker is what runs.
+    pub written: Option<&'a Workload>,
 }
 
 /// What every container of a role shows of what a manifest leaves to the node; nothing where one of them does not show it.
@@ -169,19 +171,31 @@ impl<'a> DeploymentScope<'a> {
         self.workload.disaggregated && node.is_some() && !to.is_empty() && all().all(joined)
     }
 
+    /// Its worker asks for RDMA devices as it is written, or is written nowhere.
+    pub fn may_ask_for_rdma(&self, container: &Container<'_>) -> bool {
+        let written = self.written.and_then(|w| named(w, component(container)));
+        written.is_none_or(|worker| worker.rdma_requested())
+    }
+
     /// Lines to paste into the container of a worker that runs, headed by where that is written.
     pub fn for_container(&self, container: &Container<'_>, lines: &str) -> String {
-        let name = component(container);
-        let own = self.written.and_then(|written| {
-            let mut workers = written.workers.iter();
-            let worker = workers.find(|w| w.name.eq_ignore_ascii_case(name))?;
-            Some(container_place(&written.api_version, worker))
-        });
-        match own {
-            Some(place) => format!("# under {place}\n{lines}"),
-            None if name.is_empty() => format!("# under the worker's container\n{lines}"),
-            None => format!("# under the container of {name}\n{lines}"),
+        headed(self.written, container, lines)
+    }
+
+    /// Lines to paste into the containers of several workers, once for each of them.
+    pub fn for_containers<'c>(
+        &self,
+        containers: impl IntoIterator<Item = &'c Container<'c>>,
+        lines: &str,
+    ) -> String {
+        let all = containers.into_iter();
+        let mut blocks: Vec<String> = Vec::new();
+        for block in all.map(|container| self.for_container(container, lines)) {
+            if !blocks.contains(&block) {
+                blocks.push(block);
+            }
         }
+        blocks.join(crate::report::BETWEEN_BLOCKS)
     }
 
     /// The node of a container, where nodes were read.
@@ -243,6 +257,8 @@ pub struct Container<'a> {
     pub context: Context,
     /// Everything that was read, as it came.
     pub snapshot: &'a Snapshot,
+    /// Its deployment as it is written, where lines to paste belong.
+    pub written: Option<&'a Workload>,
 }
 
 impl<'a> Container<'a> {
@@ -255,7 +271,19 @@ impl<'a> Container<'a> {
             facts,
             context,
             snapshot,
+            written: None,
         }
+    }
+
+    /// Its worker, as it is written.
+    pub fn written(&self) -> Option<(&'a Workload, &'a Worker)> {
+        let written = self.written?;
+        Some((written, named(written, component(self))?))
+    }
+
+    /// Lines to paste into it, headed by where that is written.
+    pub fn for_container(&self, lines: &str) -> String {
+        headed(self.written, self, lines)
     }
 
     /// What is kept of it to be held against the other containers of its deployment, in place of everything that was read.
@@ -265,6 +293,7 @@ impl<'a> Container<'a> {
             facts: self.facts.beside_others(),
             context: self.context,
             snapshot: folded.near(),
+            written: None,
         }
     }
 
@@ -533,9 +562,32 @@ impl WorkerScope<'_> {
     }
 }
 
+/// The worker of a component.
+fn named<'w>(workload: &'w Workload, component: &str) -> Option<&'w Worker> {
+    let mut workers = workload.workers.iter();
+    workers.find(|w| w.name.eq_ignore_ascii_case(component))
+}
+
+/// Lines to paste into a container, headed by where that is written.
+fn headed(written: Option<&Workload>, container: &Container<'_>, lines: &str) -> String {
+    let name = component(container);
+    let own = written.and_then(|written| {
+        let worker = named(written, name)?;
+        Some(container_place(&written.api_version, worker))
+    });
+    match own {
+        Some(place) => format!("# under {place}\n{lines}"),
+        None if name.is_empty() => format!("# under the worker's container\n{lines}"),
+        None => format!("# under the container of {name}\n{lines}"),
+    }
+}
+
 /// Where a worker's container is written, for lines to paste: each API version keeps it elsewhere.
 pub fn container_place(api_version: &str, worker: &Worker) -> String {
+    // No path can be made of another name, and Kubernetes takes none.
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     match api_version {
+        _ if !worker.name.chars().all(plain) => "the worker's container".to_owned(),
         "nvidia.com/v1alpha1" => {
             format!("spec.services.{}.extraPodSpec.mainContainer", worker.name)
         }
@@ -556,7 +608,27 @@ pub fn pod_place(api_version: &str, worker: &Worker) -> String {
     }
 }
 
+/// Where the annotations of a worker's pod are written; None where that differs with the object.
+pub fn annotations_place(api_version: &str, worker: &Worker) -> Option<String> {
+    let name = &worker.name;
+    match api_version {
+        "nvidia.com/v1alpha1" => Some(format!("spec.services.{name}.extraPodMetadata.annotations")),
+        "nvidia.com/v1beta1" => Some(format!(
+            "spec.components[{name}].podTemplate.metadata.annotations"
+        )),
+        _ => None,
+    }
+}
+
 impl WorkerScope<'_> {
+    /// The worker as it is written: where it runs its pods may have been changed.
+    pub fn as_written(&self) -> Option<&Worker> {
+        match self.written {
+            Some(written) => named(written, &self.worker.name),
+            None => Some(self.worker),
+        }
+    }
+
     /// Lines to paste into this worker's container, headed by where that is.
     pub fn for_container(&self, lines: &str) -> String {
         format!(

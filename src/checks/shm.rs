@@ -1,6 +1,6 @@
 //! How much shared memory a disaggregated worker should have: the same number wherever a report speaks of it.
 
-use crate::manifest::workload::Engine;
+use crate::manifest::workload::{Engine, Worker, Workload};
 
 /// Less than this many bytes is too small for any engine: 16 GiB, what the Dynamo guide on disaggregated communication asks for
 /// vLLM. <https://github.com/ai-dynamo/dynamo/blob/main/docs/kubernetes/disagg-communication-guide.md>
@@ -36,4 +36,20 @@ pub(super) fn engine_of(word: Option<&str>) -> Option<Engine> {
     known
         .into_iter()
         .find(|engine| word.contains(engine.word()))
+}
+
+/// Lines to paste for this size, where this API version keeps it.
+pub(super) fn lines(workload: &Workload, worker: &Worker, size: &str) -> String {
+    let name = &worker.name;
+    match workload.api_version.as_str() {
+        "nvidia.com/v1alpha1" => {
+            format!("# under spec.services.{name}\nsharedMemory:\n  size: {size}")
+        }
+        "nvidia.com/v1beta1" => {
+            format!("# under spec.components[{name}]\nsharedMemorySize: {size}")
+        }
+        _ => format!(
+            "# the volume that is mounted on /dev/shm\nemptyDir:\n  medium: Memory\n  sizeLimit: {size}"
+        ),
+    }
 }

@@ -19,6 +19,7 @@ mod nccl_nvlink;
 mod net_devices;
 mod nixl;
 mod other;
+mod remedy;
 pub mod rules;
 pub mod selection;
 mod setting;
@@ -31,6 +32,7 @@ mod ucx_values;
 
 pub use dispatch::{judge, may_move_kv};
 pub use engines::is_loopback;
+pub use remedy::{Remedy, remedy};
 pub use transports::TransportList;
 
 use crate::report::Status;

@@ -142,13 +142,19 @@ fn known(words: &'static [&'static str], text: &str) -> String {
 
 fn vllm(kv: &mut KvTransfer, flags: &Flags, config: &Config<'_>) {
     match flags.get(&["kv-transfer-config"]) {
-        Some(Flag::Text(text) | Flag::Foreign(text)) => match serde_json::from_str::<Value>(text) {
-            Ok(json) => connector(kv, &json),
-            Err(e) => {
-                let at = format!("line {} column {}", e.line(), e.column());
-                kv.unresolved = Some(format!("--kv-transfer-config, which is no JSON at {at}"));
+        Some(flag @ (Flag::Text(text) | Flag::Foreign(text))) => {
+            match serde_json::from_str::<Value>(text) {
+                Ok(json) => {
+                    connector(kv, &json);
+                    let own = matches!(flag, Flag::Text(_));
+                    kv.is_plain = own && is_plain(&json) && !kv.says_unrecognised();
+                }
+                Err(e) => {
+                    let at = format!("line {} column {}", e.line(), e.column());
+                    kv.unresolved = Some(format!("--kv-transfer-config, which is no JSON at {at}"));
+                }
             }
-        },
+        }
         Some(Flag::Unresolved(reference)) => {
             let gap = if reference.is_empty() { "" } else { " " };
             kv.unresolved = Some(format!(
@@ -192,6 +198,21 @@ fn vllm(kv: &mut KvTransfer, flags: &Flags, config: &Config<'_>) {
     *buffer_device = buffer_device
         .take()
         .or_else(|| field("kv-buffer-device", DEVICES));
+}
+
+/// The configuration says nothing but what is kept of it.
+fn is_plain(json: &Value) -> bool {
+    let only = |json: &Value, keys: &[&str]| {
+        let object = json.as_object();
+        object.is_some_and(|object| object.keys().all(|key| keys.contains(&key.as_str())))
+    };
+    let extra = "kv_connector_extra_config";
+    only(
+        json,
+        &["kv_connector", "kv_role", "kv_buffer_device", extra],
+    ) && json
+        .get(extra)
+        .is_none_or(|extra| only(extra, &["backends"]))
 }
 
 fn connector(kv: &mut KvTransfer, json: &Value) {

@@ -86,6 +86,7 @@ fn kv_transfer(worker: &Worker) -> Map<String, Value> {
         unresolved,
         // Compared, and no part of the public form.
         cross_layers: _,
+        is_plain: _,
         held: _,
         off: _,
         unread: _,

@@ -123,6 +123,13 @@ pub struct EnvEntry {
     pub spot: Spot,
 }
 
+impl EnvEntry {
+    /// A manifest sets it, and not a script that runs when the container starts.
+    pub fn is_of_manifest(&self) -> bool {
+        !matches!(self.from.as_str(), "export" | "inline")
+    }
+}
+
 /// A variable whose name carries a transport prefix that its library reserves (`UCX_`), and that no version knows.
 /// Its value is not kept.
 #[derive(Debug, Clone)]
@@ -151,6 +158,9 @@ pub struct KvTransfer {
     pub buffer_device: Option<String>,
     /// vLLM `kv_connector_extra_config.enable_cross_layers_blocks`.
     pub cross_layers: Option<bool>,
+    /// vLLM `--kv-transfer-config` is an argument that says nothing beyond `kv_connector`, `kv_role`, `kv_buffer_device` and
+    /// `backends`, all of them known words: who writes these writes all of it.
+    pub is_plain: bool,
     /// SGLang `--disaggregation-transfer-backend`, TensorRT-LLM `cache_transceiver_config.backend`.
     pub backend: Option<String>,
     /// TensorRT-LLM's configuration was read, and it has no `cache_transceiver_config.backend`: KV transfer is off.
@@ -165,6 +175,13 @@ pub struct KvTransfer {
 }
 
 impl KvTransfer {
+    /// One of its words is none that the engine knows.
+    pub fn says_unrecognised(&self) -> bool {
+        let words = [&self.connector, &self.kv_role, &self.buffer_device];
+        let all = words.into_iter().flatten().chain(&self.backends);
+        all.into_iter().any(|word| word == UNRECOGNISED)
+    }
+
     /// The connector and those that it holds.
     pub fn connectors(&self) -> impl Iterator<Item = &str> {
         let own = self.connector.iter().chain(&self.held);

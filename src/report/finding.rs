@@ -176,12 +176,9 @@ pub struct Fix {
     pub detail: String,
     /// What to do.
     pub fix: Option<String>,
-    /// Lines to paste into the manifest.
+    /// Lines to paste into the manifest: a block for each place that needs them, headed by where that is, with `---` between two.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paste: Option<String>,
-    /// The check among the consequences that gave these lines, for every place that needs them.
-    #[serde(skip)]
-    pub pasted_by: Option<&'static str>,
     /// What follows from it.
     pub consequences: Vec<Consequence>,
     /// Where it stands, for the text report.

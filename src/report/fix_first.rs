@@ -22,6 +22,7 @@ pub(super) fn fix_first(checks: &[Finding]) -> Vec<Fix> {
     // Positions, asked once of each.
     let causes: Vec<Option<usize>> = open.iter().map(|f| causes.of(f)).collect();
     let mut fixes: Vec<Fix> = Vec::new();
+    let mut lines: Vec<Lines<'_>> = Vec::new();
     let mut index: BTreeMap<(usize, &str, &str, String), usize> = BTreeMap::new();
     // Entries by the finding, and what has an entry already: two faults of one object stay two.
     let mut entries: BTreeMap<Which<'_>, usize> = BTreeMap::new();
@@ -37,11 +38,13 @@ pub(super) fn fix_first(checks: &[Finding]) -> Vec<Fix> {
         {
             entries.insert(which(f), at);
             fixes[at].also.push((*f.target).clone());
+            lines[at].own.add(f);
             continue;
         }
         taken.insert((fixes.len(), &*f.target));
         entries.insert(which(f), fixes.len());
         index.insert(key, fixes.len());
+        lines.push(Lines::of(f));
         fixes.push(Fix {
             id: f.id,
             name: f.name.to_string(),
@@ -50,8 +53,7 @@ pub(super) fn fix_first(checks: &[Finding]) -> Vec<Fix> {
             also: Vec::new(),
             detail: f.detail.clone(),
             fix: f.fix.clone(),
-            paste: f.rare.paste.clone(),
-            pasted_by: None,
+            paste: None,
             consequences: Vec::new(),
             evidence: f.evidence.clone(),
             headline: f.rare.headline.clone(),
@@ -65,24 +67,7 @@ pub(super) fn fix_first(checks: &[Finding]) -> Vec<Fix> {
         }
         if let Some(&at) = entries.get(&which(open[top])) {
             let fix = &mut fixes[at];
-            // The lines to paste often belong to the manifest side of a cause that was seen on machines: those of one check,
-            // for each role that needs them.
-            let seen = matches!(fix.target.kind, TargetKind::Pod | TargetKind::Workload);
-            match (&mut fix.paste, &f.rare.paste) {
-                (None, Some(lines)) if seen => {
-                    fix.paste = Some(lines.clone());
-                    fix.pasted_by = Some(f.id);
-                    fix.evidence.extend(f.evidence.iter().take(1).cloned());
-                }
-                (Some(pasted), Some(lines))
-                    if fix.pasted_by == Some(f.id) && !pasted.contains(lines.as_str()) =>
-                {
-                    // Documents of one stream, since both may have the same key.
-                    pasted.push_str("\n---\n");
-                    pasted.push_str(lines);
-                }
-                _ => {}
-            }
+            lines[at].hear(fix, f);
             fix.consequences.push(Consequence {
                 id: f.id,
                 name: f.name.to_string(),
@@ -91,7 +76,109 @@ pub(super) fn fix_first(checks: &[Finding]) -> Vec<Fix> {
             });
         }
     }
+    for (fix, lines) in fixes.iter_mut().zip(lines) {
+        lines.settle(fix);
+    }
     fixes
+}
+
+/// Between the lines of two places: documents of one YAML stream, since both may have the same key.
+pub const BETWEEN_BLOCKS: &str = "\n---\n";
+
+/// Lines to paste for every place that needs them. Each finding heads its own by where they belong.
+#[derive(Default)]
+struct Blocks {
+    all: Vec<String>,
+    /// Places for which two findings gave different lines: neither is right for both.
+    disputed: BTreeSet<String>,
+}
+
+impl Blocks {
+    fn add(&mut self, f: &Finding) {
+        let blocks = f.rare.paste.iter();
+        for block in blocks.flat_map(|lines| lines.split(BETWEEN_BLOCKS)) {
+            let place = heading(block);
+            let known = self.all.iter().find(|own| heading(own) == place);
+            match known {
+                Some(own) if own == block => {}
+                Some(_) => {
+                    self.disputed.insert(place.to_owned());
+                }
+                None => self.all.push(block.to_owned()),
+            }
+        }
+    }
+
+    fn joined(&self) -> Option<String> {
+        let agreed = (self.all.iter()).filter(|block| !self.disputed.contains(heading(block)));
+        let agreed: Vec<&str> = agreed.map(String::as_str).collect();
+        (!agreed.is_empty()).then(|| agreed.join(BETWEEN_BLOCKS))
+    }
+
+    /// They say what is to go, and hold nothing to put in its place.
+    fn only_say(&self) -> bool {
+        let lines = self.all.iter().flat_map(|block| block.lines());
+        lines.into_iter().all(|line| line.starts_with('#'))
+    }
+}
+
+fn heading(block: &str) -> &str {
+    block.lines().next().unwrap_or_default()
+}
+
+/// What an entry gives to paste: its own lines, else those of what follows from it.
+struct Lines<'a> {
+    own: Blocks,
+    theirs: Blocks,
+    /// Whose the latter are: the first that gave some.
+    first: Option<&'a Finding>,
+}
+
+impl<'a> Lines<'a> {
+    fn of(f: &Finding) -> Self {
+        let mut own = Blocks::default();
+        own.add(f);
+        Self {
+            own,
+            theirs: Blocks::default(),
+            first: None,
+        }
+    }
+
+    /// The lines to paste often belong to the manifest side of a cause that was seen on machines: those of one check, for each
+    /// role that needs them. Of a variable the machines know what the manifest cannot: which ports are there.
+    fn hear(&mut self, fix: &Fix, f: &'a Finding) {
+        let seen = matches!(fix.target.kind, TargetKind::Pod | TargetKind::Workload);
+        let better = self.own.only_say() && f.name == *fix.name;
+        let hears = match self.own.all.is_empty() {
+            true => seen || better,
+            false => better,
+        };
+        // A variable that follows from a missing device or channel is right with it: what else it could be is no cure.
+        let spoken_of = |variable: &str| {
+            let advice = fix.fix.as_deref().unwrap_or_default();
+            f.name == *fix.name || advice.contains(variable)
+        };
+        let fits = f.name.strip_prefix("env:").is_none_or(spoken_of);
+        if !hears || !fits || f.rare.paste.is_none() {
+            return;
+        }
+        let first = *self.first.get_or_insert(f);
+        if first.id == f.id && first.name == f.name {
+            self.theirs.add(f);
+        }
+    }
+
+    fn settle(self, fix: &mut Fix) {
+        if !self.own.all.is_empty() && (!self.own.only_say() || self.theirs.only_say()) {
+            fix.paste = self.own.joined();
+            return;
+        }
+        fix.paste = self.theirs.joined().or_else(|| self.own.joined());
+        if let (Some(first), true) = (self.first, self.own.all.is_empty()) {
+            fix.evidence.extend(first.evidence.iter().take(1).cloned());
+        }
+    }
 }
 
 /// The first cause of what is wrong on the KV path, where something is.

@@ -324,6 +324,82 @@ fn a_chain_ends_at_its_first_cause() {
     );
 }
 
+/// Each worker of an entry gives its own lines. Where two of one place give different ones, neither is right for both.
+#[test]
+fn an_entry_holds_the_lines_of_every_place_that_needs_them() {
+    let tells = |name: &str, role: &str, lines: &str| Finding {
+        rare: Parts {
+            paste: Some(lines.into()),
+            ..Parts::default()
+        }
+        .into(),
+        ..finding(
+            "A",
+            Status::Fail,
+            Target {
+                kind: TargetKind::Pod,
+                name: name.to_owned(),
+                ..worker(1, role)
+            },
+        )
+    };
+    let paste = |found: Vec<Finding>| fixes(found).remove(0).paste;
+    let decode = "# under decode\nenv: [a]";
+    let prefill = "# under prefill\nenv: [a]";
+    let both = vec![
+        tells("d-0", "decode", decode),
+        tells("d-1", "decode", decode),
+        tells("p-0", "prefill", prefill),
+    ];
+    let all = format!("{prefill}\n---\n{decode}");
+    assert_eq!(paste(both.clone()), Some(all));
+    let mut disputed = both;
+    disputed.push(tells("d-2", "decode", "# under decode\nenv: [b]"));
+    assert_eq!(paste(disputed), Some(prefill.to_owned()));
+}
+
+/// What is to go gives way to what the machines know of the same variable, and a variable that follows from something missing is no
+/// cure of it.
+#[test]
+fn lines_of_a_variable_stand_where_the_advice_speaks_of_it() {
+    let pasted = |id, name: &'static str, status, lines: &str| Finding {
+        id,
+        name: name.into(),
+        fix: Some("remove UCX_NET_DEVICES".to_owned()),
+        causes: if id == "A" { &["B"] } else { &[] },
+        rare: Parts {
+            paste: (!lines.is_empty()).then(|| lines.into()),
+            ..Parts::default()
+        }
+        .into(),
+        ..finding(
+            id,
+            status,
+            Target {
+                kind: TargetKind::Pod,
+                ..worker(1, "decode")
+            },
+        )
+    };
+    let (gone, ports) = ("# under decode\n# remove", "# under decode\nenv: [ports]");
+    for (first, name, expected) in [
+        (gone, "env:UCX_NET_DEVICES", Some(ports)),
+        (
+            "# under decode\nenv: [x]",
+            "env:UCX_NET_DEVICES",
+            Some("# under decode\nenv: [x]"),
+        ),
+        ("", "env:UCX_NET_DEVICES", Some(ports)),
+        ("", "env:UCX_TLS", None),
+    ] {
+        let found = vec![
+            pasted("A", "env:UCX_NET_DEVICES", Status::Fail, first),
+            pasted("B", name, Status::Warn, ports),
+        ];
+        assert_eq!(fixes(found)[0].paste.as_deref(), expected, "{first} {name}");
+    }
+}
+
 #[test]
 fn one_fault_that_pods_tell_with_their_own_numbers_is_one_entry() {
     let pod = |name: &str| Target {

@@ -28,6 +28,7 @@ mod fleet;
 mod healthy;
 mod job;
 mod nodes;
+mod pastes;
 mod rack;
 mod scenarios;
 mod transfers;

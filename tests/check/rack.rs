@@ -523,6 +523,12 @@ impl Rack {
         })
     }
 
+    /// Its manifests: the object of the operator, and what stands beside it.
+    pub fn manifests(&self) -> Vec<Value> {
+        let beside = self.more.iter().map(|(_, object)| object.clone());
+        [self.graph()].into_iter().chain(beside).collect()
+    }
+
     /// Puts it into a cluster.
     pub fn into(mut self) -> Builder {
         let mut object = self.graph();

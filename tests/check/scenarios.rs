@@ -11,11 +11,11 @@ use Fabric::{Efa, InfiniBand, Mnnvl, Roce};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-struct Scenario {
+pub struct Scenario {
     /// Class of the fault, and what was changed.
-    what: &'static str,
-    rack: Rack,
-    args: &'static [&'static str],
+    pub what: &'static str,
+    pub rack: Rack,
+    pub args: &'static [&'static str],
     says: &'static [&'static str],
 }
 
@@ -759,6 +759,14 @@ fn engines() -> Vec<Scenario> {
         }), &["fail DEP002 g <- NODE001"]),
         row("one replica was changed by hand", healthy(InfiniBand).at("decode-1", |w| { w.env("UCX_RNDV_SCHEME", Some("am")); }), &["warn DEP021 g", "warn ENV002 decode <- ENV011 ENV012"]),
     ]
+}
+
+/// All of them.
+pub fn all() -> Vec<Scenario> {
+    [transports(), devices(), pods(), nodes(), engines()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// What a report puts first, one line per entry.

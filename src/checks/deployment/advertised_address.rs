@@ -2,6 +2,7 @@ use crate::ask;
 use crate::check;
 use crate::checks::compare::{names, settle};
 use crate::checks::declare::{Draft, Outcome};
+use crate::checks::pasting;
 use crate::checks::{Container, DeploymentScope};
 use crate::observed::{Observed, Skip};
 use crate::report::SkipReason;
@@ -63,7 +64,7 @@ fn run(scope: &DeploymentScope<'_>) -> Outcome {
             if is_local(value) || address.is_loopback() || address.is_unspecified() {
                 continue;
             }
-            match told_by(variable, address, &containers) {
+            match told_by(scope, variable, address, &containers) {
                 Ok(Some(draft)) => drafts.push(draft),
                 Ok(None) => own = own.or(Some((*variable, address, containers))),
                 Err(skip) => unseen = unseen.or(Some(skip)),
@@ -85,6 +86,7 @@ fn is_local(value: &str) -> bool {
 
 /// One address and all who tell it.
 fn told_by(
+    scope: &DeploymentScope<'_>,
     variable: &str,
     address: IpAddr,
     containers: &[&Container<'_>],
@@ -92,9 +94,8 @@ fn told_by(
     let line = format!("{}: {variable}={address}", names(containers));
     let seen = crate::snapshot::evidence(&ask::ENVIRONMENT, [line.as_str()]);
     let fix = format!("take {variable} from the pod: valueFrom fieldRef status.podIP");
-    let paste = format!(
-        "# under the worker's container\nenv:\n  - name: {variable}\n    valueFrom:\n      fieldRef:\n        fieldPath: status.podIP"
-    );
+    let lines = pasting::pod_address(variable);
+    let paste = scope.for_containers(containers.iter().copied(), &lines);
     let nodes: BTreeSet<&str> = containers
         .iter()
         .filter_map(|c| c.place.node.as_deref())

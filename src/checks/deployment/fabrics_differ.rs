@@ -2,6 +2,7 @@ use crate::ask;
 use crate::check;
 use crate::checks::compare::{both, carriers, ends, names};
 use crate::checks::declare::{Draft, Outcome};
+use crate::checks::pasting;
 use crate::checks::roce::{Reach, reach};
 use crate::checks::{Container, DeploymentScope};
 use crate::facts::container::network::subnet;
@@ -56,7 +57,9 @@ fn run(scope: &DeploymentScope<'_>) -> Outcome {
         scope,
         nets,
         |(a, left), (b, right)| {
-            let ways = [infiniband(a, b), ethernet(a, b)];
+            let placed =
+                |lines: &str| scope.for_containers(left.iter().chain(right.iter()).copied(), lines);
+            let ways = [infiniband(a, b), ethernet(a, b, &placed)];
             let ways: Vec<Option<Draft>> = ways.into_iter().flatten().collect();
             if ways.iter().any(Option::is_none) {
                 return None;
@@ -156,7 +159,8 @@ fn infiniband(a: &Nets, b: &Nets) -> Option<Option<Draft>> {
     Some(None)
 }
 
-fn ethernet(a: &Nets, b: &Nets) -> Option<Option<Draft>> {
+/// `placed` heads lines to paste by where they belong in both ends.
+fn ethernet(a: &Nets, b: &Nets, placed: &dyn Fn(&str) -> String) -> Option<Option<Draft>> {
     if a.roce.is_empty() || b.roce.is_empty() {
         return None;
     }
@@ -211,7 +215,7 @@ fn ethernet(a: &Nets, b: &Nets) -> Option<Option<Draft>> {
             "make sure that the subnets are routed to each other, and set UCX_IB_ROCE_REACHABILITY_MODE=all in both roles \
              (UCX 1.19 and later)",
         )
-        .paste("# under the worker's container, in both roles\nenv:\n  - name: UCX_IB_ROCE_REACHABILITY_MODE\n    value: all"),
+        .paste(placed(&pasting::entry("UCX_IB_ROCE_REACHABILITY_MODE", "all"))),
     ))
 }
 

@@ -68,6 +68,7 @@ fn pair(scope: &WorkloadScope<'_>, left: &Worker, right: &Worker) -> Outcome {
             workload,
             on_one_node: false,
             running: scope.engines.running(workload, worker.role),
+            written: None,
         }
         .backend()
     };

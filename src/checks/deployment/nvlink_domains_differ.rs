@@ -1,9 +1,15 @@
 use crate::ask;
 use crate::check;
-use crate::checks::DeploymentScope;
 use crate::checks::compare::{allows_nvlink, both, domain, ends, names, only_nvlink};
 use crate::checks::declare::{Draft, Outcome};
+use crate::checks::pasting;
+use crate::checks::{Container, DeploymentScope};
+use crate::judge::{
+    self,
+    context::{Context, Tri},
+};
 use crate::observed::Skip;
+use crate::report::Status;
 
 check! {
     /// The two ends of the KV path are in different NVLink domains.
@@ -20,6 +26,18 @@ check! {
     "DEP008" "nvlink-domains-differ" on Deployment {
         subsystem: Deployment, kv_path: Supporting, worst: Fail, causes: &[], since: "0.1.0",
     }
+}
+
+/// Both ways, for the fabric that reaches the other end.
+const WITH_RDMA: &str = "rc,cuda_copy,cuda_ipc";
+
+/// The list is right for what the container has beside NVLink.
+fn is_right(container: &Container<'_>, list: &str) -> bool {
+    let context = Context {
+        mnnvl: Tri::No,
+        ..container.context.clone()
+    };
+    judge::judge("UCX_TLS", Some(list), &context).status == Status::Ok
 }
 
 fn run(scope: &DeploymentScope<'_>) -> Outcome {
@@ -44,9 +62,20 @@ fn run(scope: &DeploymentScope<'_>) -> Outcome {
                 names(right)
             );
             let draft = if *only || *alone {
-                Draft::fail(format!("{detail}, and no RDMA transport is left to UCX"))
-                    .fix("place both roles in one NVLink domain, or let UCX use RDMA between them")
-                    .paste("# under the worker's container, in both roles\nenv:\n  - name: UCX_TLS\n    value: rc,cuda_copy,cuda_ipc")
+                let mut draft = Draft::fail(format!(
+                    "{detail}, and no RDMA transport is left to UCX"
+                ))
+                .fix("place both roles in one NVLink domain, or let UCX use RDMA between them");
+                let all = || left.iter().chain(right.iter()).copied();
+                // Without devices for it the list would leave nothing.
+                let has_rdma = |container: &Container<'_>| {
+                    scope.may_ask_for_rdma(container) && is_right(container, WITH_RDMA)
+                };
+                if all().all(has_rdma) {
+                    let lines = pasting::entry("UCX_TLS", WITH_RDMA);
+                    draft.paste = Some(scope.for_containers(all(), &lines));
+                }
+                draft
             } else {
                 Draft::warn(format!("{detail}, so KV takes the network adapters"))
                     .fix("place both roles in one NVLink domain, if NVLink was meant to carry KV")

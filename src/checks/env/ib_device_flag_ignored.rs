@@ -1,6 +1,7 @@
 use crate::check;
 use crate::checks::WorkerScope;
 use crate::checks::declare::{Draft, Outcome};
+use crate::checks::pasting;
 use crate::judge::context::Backend;
 use crate::manifest::workload::Engine;
 use crate::observed::Skip;
@@ -32,7 +33,7 @@ fn run(scope: &WorkerScope<'_>) -> Outcome {
         .flags
         .get("disaggregation-ib-device")
         .ok_or_else(Skip::not_applicable)?;
-    if worker.engine != Some(Engine::Sglang) || worker.env.contains_key("UCX_NET_DEVICES") {
+    if worker.engine != Some(Engine::Sglang) || worker.env.contains_key(NAME) {
         return Err(Skip::not_applicable());
     }
     // Mooncake reads the flag, and LIBFABRIC takes its devices from the provider.
@@ -49,13 +50,26 @@ fn run(scope: &WorkerScope<'_>) -> Outcome {
         "--disaggregation-ib-device {devices} is ignored by the nixl backend, and UCX_NET_DEVICES is not set: UCX \
          chooses among all NICs"
     );
-    Ok(vec![
-        Draft::warn(detail)
-            .with([worker.flag_spot("disaggregation-ib-device").evidence()])
-            .fix(format!(
-                "set UCX_NET_DEVICES to {devices}, each with its port (`:1`)"
-            )),
-    ])
+    let mut draft = Draft::warn(detail)
+        .with([worker.flag_spot("disaggregation-ib-device").evidence()])
+        .fix(format!(
+            "set UCX_NET_DEVICES to {devices}, each with its port (`:1`)"
+        ));
+    draft.paste = ports(devices).map(|ports| scope.for_container(&pasting::entry(NAME, &ports)));
+    Ok(vec![draft])
+}
+
+const NAME: &str = "UCX_NET_DEVICES";
+
+/// The devices of the flag with their first ports. None where it holds another thing than names: a map by GPU, a file.
+fn ports(devices: &str) -> Option<String> {
+    let is_name = |name: &str| {
+        name.starts_with("mlx5_") && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    };
+    let names: Vec<&str> = devices.split(',').map(str::trim).collect();
+    let all = names.iter().all(|name| is_name(name));
+    let ports: Vec<String> = names.iter().map(|name| format!("{name}:1")).collect();
+    all.then(|| ports.join(","))
 }
 
 #[cfg(test)]
@@ -114,5 +128,19 @@ mod tests {
                 ("aggregated", alone(Pod::of(&nixl)), &[]),
             ],
         );
+    }
+
+    #[test]
+    fn names_are_pasted_with_their_port_and_nothing_else_is() {
+        for (devices, expected) in [
+            ("mlx5_0", Some("mlx5_0:1")),
+            ("mlx5_0,mlx5_1", Some("mlx5_0:1,mlx5_1:1")),
+            ("mlx5_0:2", None),
+            ("{\"0\":\"mlx5_0\"}", None),
+            ("/etc/map.json", None),
+            ("", None),
+        ] {
+            assert_eq!(super::ports(devices).as_deref(), expected, "{devices}");
+        }
     }
 }

@@ -5,11 +5,13 @@ use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
 use crate::checks::dependence;
 use crate::checks::live;
+use crate::checks::pasting;
+use crate::checks::pinning;
 use crate::checks::rdma::gid_index_unusable;
 use crate::checks::words;
 use crate::facts::container::process::{InForce, Whose};
-use crate::judge;
 use crate::judge::context::{Backend, Context};
+use crate::judge::{self, Remedy};
 use crate::observed::Skip;
 use crate::report::{KvPath, SkipReason, Status};
 use crate::sanitise;
@@ -159,6 +161,7 @@ fn judged(container: &Container<'_>, setting: &InForce<'_>) -> Draft {
     let mut draft =
         Draft::new(status, format!("{shown}{from}: {}", verdict.reason)).on_kv_path(path);
     draft.fix = verdict.fix;
+    draft.paste = paste(container, setting, beside);
     if status >= Status::Warn {
         draft.headline = Some(words::of_value(variable.name, &shown, &verdict.reason));
     }
@@ -166,6 +169,18 @@ fn judged(container: &Container<'_>, setting: &InForce<'_>) -> Draft {
         draft.reason = Some(SkipReason::NotCollected);
     }
     dependence::tied(draft, variable.name, setting.value, &container.context)
+}
+
+/// What to write in place of a value: for a list of NICs the ports next to the GPUs, where the container shows them.
+fn paste(container: &Container<'_>, setting: &InForce<'_>, beside: bool) -> Option<String> {
+    if beside {
+        return None;
+    }
+    let name = setting.variable.name;
+    let remedy = judge::remedy(name, setting.value, &container.context)?;
+    let pinned = (name == "UCX_NET_DEVICES").then(|| pinning::ports(container));
+    let remedy = pinned.flatten().map_or(remedy, Remedy::Write);
+    pasting::in_force(container, setting, &remedy)
 }
 
 /// The context leaves the ports of pasted outputs out, and with them what a forced GID index is: their tables tell.

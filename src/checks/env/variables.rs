@@ -3,9 +3,10 @@ use crate::check;
 use crate::checks::WorkerScope;
 use crate::checks::declare::{Draft, Outcome};
 use crate::checks::dependence;
+use crate::checks::pasting;
 use crate::checks::words::of_value;
 use crate::judge::{
-    self,
+    self, Remedy,
     context::{Context, Tri},
 };
 use crate::manifest::workload::{EnvEntry, EnvValue};
@@ -41,7 +42,7 @@ fn run(scope: &WorkerScope<'_>) -> Outcome {
         let variable = catalogue::find(name)?;
         let draft = match applies(scope, variable) {
             Ok(()) => in_domain(scope, variable, entry, &context)
-                .unwrap_or_else(|| judged(variable, entry, &context)),
+                .unwrap_or_else(|| judged(scope, variable, entry, &context)),
             Err(why) => Draft::ok(format!("{}: not applicable, {why}", shown(variable, entry)))
                 .on_kv_path(KvPath::Off),
         };
@@ -108,7 +109,12 @@ fn kv_path(variable: &Variable) -> KvPath {
     }
 }
 
-fn judged(variable: &Variable, entry: &EnvEntry, context: &Context) -> Draft {
+fn judged(
+    scope: &WorkerScope<'_>,
+    variable: &Variable,
+    entry: &EnvEntry,
+    context: &Context,
+) -> Draft {
     let path = kv_path(variable);
     let shown = shown(variable, entry);
     match &entry.value {
@@ -122,6 +128,7 @@ fn judged(variable: &Variable, entry: &EnvEntry, context: &Context) -> Draft {
             };
             let mut draft = Draft::new(verdict.status, detail).on_kv_path(path);
             draft.fix = verdict.fix;
+            draft.paste = paste(scope, variable, entry, value, context);
             draft.minor = !variable.critical;
             draft.headline = Some(of_value(variable.name, &shown, &reason));
             dependence::tied(draft, variable.name, value, context)
@@ -135,6 +142,26 @@ fn judged(variable: &Variable, entry: &EnvEntry, context: &Context) -> Draft {
             Draft::skipped(Skip::new(SkipReason::NotCollected, what)).on_kv_path(KvPath::Off)
         }
     }
+}
+
+/// What to write in place of a value. A script that sets it when the container starts has the last word, and is no manifest.
+fn paste(
+    scope: &WorkerScope<'_>,
+    variable: &Variable,
+    entry: &EnvEntry,
+    value: &str,
+    context: &Context,
+) -> Option<String> {
+    if !entry.is_of_manifest() {
+        return None;
+    }
+    let remedy = judge::remedy(variable.name, value, context)?;
+    let written = scope.as_written();
+    let is_set = written.is_some_and(|worker| worker.env.contains_key(variable.name));
+    if remedy == Remedy::Remove && !is_set {
+        return None;
+    }
+    Some(scope.for_container(&pasting::remedy(variable.name, &remedy)))
 }
 
 fn shown(variable: &Variable, entry: &EnvEntry) -> String {
@@ -153,8 +180,8 @@ fn shown(variable: &Variable, entry: &EnvEntry) -> String {
 #[cfg(test)]
 mod tests {
     use crate::checks::testing::{
-        APART, CLAIM, EFA, GPU, Pod, RDMA, alone, both, channel, claims, env, graph, lines, table,
-        unread, vllm,
+        APART, CLAIM, EFA, GPU, Pod, RDMA, alone, both, channel, claims, env, graph, lines, report,
+        table, unread, vllm,
     };
     use crate::report::Status::{Fail, Ok, Skipped, Warn};
 
@@ -276,5 +303,30 @@ mod tests {
                 ),
             ],
         );
+    }
+
+    /// Under the container of its worker, in the form of the API version; a script has the last word and is no manifest.
+    #[test]
+    fn the_entry_to_paste_stands_where_the_container_is_written() {
+        let paste = |text: &str| {
+            let report = report(text);
+            let fix = report
+                .fix_first
+                .into_iter()
+                .find(|f| f.name == "env:UCX_TLS");
+            fix.unwrap().paste
+        };
+        let tcp = lines(&[RDMA, &env(&[("UCX_TLS", "tcp")])]);
+        let entry = "env:\n  - name: UCX_TLS\n    value: rc_x,rc,cuda_copy,cuda_ipc";
+        let place = |name: &str| {
+            format!("# under spec.components[{name}].podTemplate.spec.containers[main]\n{entry}")
+        };
+        let expected = format!("{}\n---\n{}", place("p"), place("d"));
+        assert_eq!(paste(&graph(&tcp)), Some(expected));
+        let script = lines(&[
+            RDMA,
+            "command: [sh, -c, 'export UCX_TLS=tcp; exec python3 -m dynamo.vllm']",
+        ]);
+        assert_eq!(paste(&graph(&script)), None);
     }
 }

@@ -1,8 +1,9 @@
 use crate::check;
 use crate::checks::WorkerScope;
 use crate::checks::declare::{Draft, Outcome};
+use crate::checks::pasting;
 use crate::judge::context::Backend;
-use crate::manifest::workload::Engine;
+use crate::manifest::workload::{Engine, UNRECOGNISED, Worker};
 use crate::observed::Skip;
 use crate::report::SkipReason;
 
@@ -47,30 +48,55 @@ fn run(scope: &WorkerScope<'_>) -> Outcome {
     let detail = format!(
         "the pod requests EFA devices, and its engine moves KV with {named} instead of LIBFABRIC"
     );
-    let (draft, fix) = match worker.engine {
+    let (draft, fix, lines) = match worker.engine {
         Some(Engine::Trtllm) => {
             let note = "; the guides conflict for TensorRT-LLM, which also names UCX over SRD";
             (
                 Draft::warn(format!("{detail}{note}")),
                 "set TRTLLM_NIXL_KVCACHE_BACKEND=LIBFABRIC, or measure both",
+                // Which of the two is right is for a measurement to say.
+                None,
             )
         }
         Some(Engine::Sglang) => (
             Draft::fail(detail),
             "set SGLANG_DISAGGREGATION_NIXL_BACKEND=LIBFABRIC",
+            // Mooncake does not read it.
+            (named == "UCX")
+                .then(|| pasting::entry("SGLANG_DISAGGREGATION_NIXL_BACKEND", "LIBFABRIC")),
         ),
         _ => (
             Draft::fail(detail),
             "add \"kv_connector_extra_config\": {\"backends\": [\"LIBFABRIC\"]} to --kv-transfer-config",
+            connector(worker),
         ),
     };
-    Ok(vec![draft.with(seen).fix(fix)])
+    let mut draft = draft.with(seen).fix(fix);
+    draft.paste = lines.map(|lines| scope.for_container(&lines));
+    Ok(vec![draft])
+}
+
+/// The argument of vLLM as it is to be, where all of it is known and stands among the arguments of the container.
+fn connector(worker: &Worker) -> Option<String> {
+    let kv = &worker.kv_transfer;
+    let nixl = kv.connector.as_deref() == Some("NixlConnector");
+    let role = kv.kv_role.as_deref().filter(|word| *word != UNRECOGNISED)?;
+    if !kv.is_plain || !nixl {
+        return None;
+    }
+    let mut config = format!("\"kv_connector\":\"NixlConnector\",\"kv_role\":\"{role}\"");
+    if let Some(device) = kv.buffer_device.as_deref() {
+        config.push_str(&format!(",\"kv_buffer_device\":\"{device}\""));
+    }
+    Some(format!(
+        "# in place of --kv-transfer-config and its value\nargs:\n  - '--kv-transfer-config={{{config},\"kv_connector_extra_config\":{{\"backends\":[\"LIBFABRIC\"]}}}}'"
+    ))
 }
 
 #[cfg(test)]
 mod tests {
     use crate::checks::testing::{
-        EFA, Pod, RDMA, alone, env, graph, lines, sglang, table, unread, vllm,
+        EFA, Pod, RDMA, alone, env, graph, lines, report, sglang, table, unread, vllm,
     };
     use crate::report::Status::{Fail, Ok, Skipped, Warn};
 
@@ -149,6 +175,37 @@ mod tests {
                 ),
                 ("aggregated", alone(Pod::of(&efa(&vllm("[\"UCX\"]")))), &[]),
             ],
+        );
+    }
+
+    /// What is pasted holds all that was written; where more was written than is known, nothing is.
+    #[test]
+    fn the_argument_is_written_as_it_is_to_be() {
+        let paste = |start: &str| {
+            let report = report(&graph(&lines(&[EFA, start])));
+            let fix = report.fix_first.into_iter().find(|f| f.id == "K8S003");
+            fix.unwrap().paste
+        };
+        let with = |config: &str| {
+            let config = format!("--kv-transfer-config={config}");
+            format!("command: [python3, -m, dynamo.vllm]\nargs: ['{config}']")
+        };
+        let nixl = r#"{"kv_connector":"NixlConnector","kv_role":"kv_both"}"#;
+        let said = paste(&with(nixl)).unwrap();
+        assert_eq!(
+            said.matches(
+                r#""kv_role":"kv_both","kv_connector_extra_config":{"backends":["LIBFABRIC"]}}'"#
+            )
+            .count(),
+            2
+        );
+        let more = nixl.replace("}", r#","engine_id":"x"}"#);
+        assert_eq!(paste(&with(&more)), None);
+        assert_eq!(paste("command: [python3, -m, dynamo.vllm]"), None);
+        let sglang = paste(&sglang("--disaggregation-transfer-backend, nixl")).unwrap();
+        assert!(
+            sglang.contains("- name: SGLANG_DISAGGREGATION_NIXL_BACKEND\n    value: LIBFABRIC"),
+            "{sglang}"
         );
     }
 }

@@ -1,6 +1,7 @@
 use crate::check;
 use crate::checks::WorkerScope;
 use crate::checks::declare::{Draft, Outcome};
+use crate::checks::scope::annotations_place;
 use crate::observed::Skip;
 
 check! {
@@ -26,7 +27,7 @@ fn run(scope: &WorkerScope<'_>) -> Outcome {
     let resource = worker
         .rdma_resources
         .keys()
-        .any(|k| k.starts_with("networking.gke.io.networks/"));
+        .any(|k| k.starts_with(RESOURCE));
     let annotation = worker
         .net_annotations
         .iter()
@@ -47,16 +48,39 @@ fn run(scope: &WorkerScope<'_>) -> Outcome {
             "networking.gke.io.networks/* resources",
         ),
     };
+    let paste = resource.then(|| attached(scope)).flatten();
     let draft = Draft::fail(format!(
         "the pod has {present} but not {absent}: no RDMA network reaches the container"
     ));
-    Ok(vec![
-        draft
-            .headline(format!("the pod has {present} but not {absent}"))
-            .with([worker.resources_spot.evidence()])
-            .fix(format!("add {absent}")),
-    ])
+    let mut draft = draft
+        .headline(format!("the pod has {present} but not {absent}"))
+        .with([worker.resources_spot.evidence()])
+        .fix(format!("add {absent}"));
+    draft.paste = paste;
+    Ok(vec![draft])
 }
+
+/// The annotation for the networks that are requested, an interface each. A network has the name of its resource.
+fn attached(scope: &WorkerScope<'_>) -> Option<String> {
+    let place = annotations_place(&scope.workload.api_version, scope.worker)?;
+    let named = scope.worker.rdma_resources.keys();
+    let named = named.filter_map(|name| name.strip_prefix(RESOURCE));
+    let networks: Vec<&str> = named.filter(|name| !name.ends_with(".IP")).collect();
+    let rows = networks.iter().enumerate().map(|(at, network)| {
+        let interface = at + 1;
+        format!("{{\"interfaceName\":\"eth{interface}\",\"network\":\"{network}\"}}")
+    });
+    let own = "{\"interfaceName\":\"eth0\",\"network\":\"default\"}".to_owned();
+    let rows: Vec<String> = [own].into_iter().chain(rows).collect();
+    (!networks.is_empty()).then(|| {
+        format!(
+            "# under {place}\nnetworking.gke.io/default-interface: eth0\nnetworking.gke.io/interfaces: '[{}]'",
+            rows.join(",")
+        )
+    })
+}
+
+const RESOURCE: &str = "networking.gke.io.networks/";
 
 #[cfg(test)]
 mod tests {

@@ -89,18 +89,7 @@ fn lines(scope: &WorkerScope<'_>) -> String {
     let own = scope.worker.shm_user_mount.as_deref();
     let enough = |own: &&str| quantity::bytes(own).is_some_and(|bytes| bytes >= shm::SMALL);
     let size = own.filter(enough).unwrap_or(asked);
-    let name = &scope.worker.name;
-    match scope.workload.api_version.as_str() {
-        "nvidia.com/v1alpha1" => {
-            format!("# under spec.services.{name}\nsharedMemory:\n  size: {size}")
-        }
-        "nvidia.com/v1beta1" => {
-            format!("# under spec.components[{name}]\nsharedMemorySize: {size}")
-        }
-        _ => format!(
-            "# the volume that is mounted on /dev/shm\nemptyDir:\n  medium: Memory\n  sizeLimit: {size}"
-        ),
-    }
+    shm::lines(scope.workload, scope.worker, size)
 }
 
 #[cfg(test)]

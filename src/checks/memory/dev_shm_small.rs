@@ -53,19 +53,22 @@ fn run(container: &Container<'_>) -> Outcome {
         "set the shared memory size of the component to {}",
         asked.size
     );
+    let written = container.written();
+    let paste = written.map(|(workload, worker)| shm::lines(workload, worker, asked.size));
     if size <= RUNTIME_DEFAULT {
         let detail =
             format!("{line}: the runtime's default of 64 MiB, too small for NCCL and the engine");
         let headline = format!("/dev/shm of {} has only 64 MiB", container.called());
-        let draft = container.broken(detail).headline(headline);
+        let mut draft = container.broken(detail).headline(headline);
+        draft.paste = paste;
         return Ok(vec![draft.with(seen).fix(fix)]);
     }
     if size < shm::SMALL && container.moves_kv() {
         let detail = format!("{line}: {}", asked.words);
         let headline = format!("/dev/shm of {} is small", container.called());
-        return Ok(vec![
-            Draft::warn(detail).headline(headline).with(seen).fix(fix),
-        ]);
+        let mut draft = Draft::warn(detail).headline(headline);
+        draft.paste = paste;
+        return Ok(vec![draft.with(seen).fix(fix)]);
     }
     if shm.used_bytes.is_none() {
         let detail = format!("{line}; how much of it is in use was not seen");

@@ -2,12 +2,15 @@ use crate::check;
 use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
 use crate::checks::live;
+use crate::checks::pasting;
 use crate::checks::roce::{self, Reach};
 use crate::facts::container::process::InForce;
-use crate::facts::hca::LinkLayer;
+use crate::facts::container::rdma::Device;
+use crate::facts::hca::{LinkLayer, Port};
+use crate::judge::Remedy;
 use crate::judge::selection::Selection;
 use crate::observed::Skip;
-use crate::report::{KvPath, SkipReason};
+use crate::report::{KvPath, SkipReason, Status};
 use crate::snapshot::evidence;
 
 check! {
@@ -75,7 +78,11 @@ fn run(container: &Container<'_>) -> Outcome {
             Err(skip) if skip.reason != SkipReason::NotApplicable => Some(Draft::skipped(skip)),
             judged => judged?,
         };
-        let draft = judged.map(|draft| {
+        let draft = judged.map(|mut draft| {
+            // Where the default finds no GID either, another thing is to be done.
+            if draft.status >= Status::Warn && finds_a_gid(container) {
+                draft.paste = pasting::in_force(container, setting, &Remedy::Remove);
+            }
             let path = if *carries_kv {
                 KvPath::Required
             } else {
@@ -92,6 +99,19 @@ fn run(container: &Container<'_>) -> Outcome {
         return Err(Skip::not_applicable());
     }
     Ok(drafts)
+}
+
+/// Every RoCE port has an entry that the libraries find alone.
+fn finds_a_gid(container: &Container<'_>) -> bool {
+    let facts = &container.facts;
+    let routable = |(device, port): &(&Device, &Port)| {
+        let table = facts.rdma.gids_of(&device.hca.name, port.number);
+        table.is_ok_and(|gids| {
+            gids.iter()
+                .any(|gid| roce::reach(gid, facts) == Reach::Routable)
+        })
+    };
+    roce::ports(facts).is_ok_and(|ports| ports.iter().all(routable))
 }
 
 fn judge(

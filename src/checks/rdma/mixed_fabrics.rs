@@ -1,13 +1,12 @@
 use crate::check;
 use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
-use crate::facts::container::rdma::{Device, port_line};
-use crate::facts::hca::{LinkLayer, Port};
-use crate::facts::nvidia_smi_topo::Path;
+use crate::checks::pasting;
+use crate::checks::pinning::{self, mixture};
+use crate::facts::container::rdma::port_line;
 use crate::judge::selection::Selection;
 use crate::observed::Skip;
 use crate::report::SkipReason;
-use std::collections::BTreeMap;
 
 check! {
     /// The container has ACTIVE ports of several fabrics, and nothing chooses between them.
@@ -30,9 +29,6 @@ check! {
         subsystem: Rdma, kv_path: Supporting, worst: Warn, causes: &[], since: "0.1.0",
     }
 }
-
-/// Rates that differ by this factor are taken for different networks.
-const FACTOR: f64 = 2.0;
 
 fn run(container: &Container<'_>) -> Outcome {
     let facts = &container.facts;
@@ -81,7 +77,9 @@ fn run(container: &Container<'_>) -> Outcome {
             .with([seen])
             .fix(fix);
         if variable == "UCX_NET_DEVICES" {
-            draft.paste = next_to_gpus(container, &chosen);
+            let ports = pinning::among(container, &chosen);
+            let lines = ports.map(|ports| pasting::entry(variable, &ports));
+            draft.paste = lines.map(|lines| container.for_container(&lines));
         }
         drafts.push(draft);
     }
@@ -91,70 +89,6 @@ fn run(container: &Container<'_>) -> Outcome {
         drafts.push(Draft::ok("the ports that are used are of one kind and rate").with([seen]));
     }
     Ok(drafts)
-}
-
-/// The setting that leaves the ports behind the PCIe switches of the GPUs, where those are of one fabric.
-fn next_to_gpus(container: &Container<'_>, ports: &[&(&Device, &Port)]) -> Option<String> {
-    let matrix = container.facts.gpu.topology.known()?;
-    let near = |device: &str| {
-        let column = matrix.nics.iter().position(|nic| nic.label() == device);
-        column.is_some_and(|at| {
-            let mut paths = matrix.gpus.iter().filter_map(|gpu| *gpu.to_nics.get(at)?);
-            paths.any(|path| path <= Path::Pxb)
-        })
-    };
-    let near: Vec<_> = ports
-        .iter()
-        .copied()
-        .filter(|(device, _)| near(&device.hca.name))
-        .collect();
-    if near.is_empty() || mixture(&near, true).is_some() {
-        return None;
-    }
-    let names: Vec<String> = near
-        .iter()
-        .map(|(device, port)| format!("{}:{}", device.hca.name, port.number))
-        .collect();
-    Some(format!(
-        "# under env of the worker's container, in every role\n- name: UCX_NET_DEVICES\n  value: \"{}\"",
-        names.join(",")
-    ))
-}
-
-/// What tells that ports are of several fabrics: their kind, their subnet managers, and where `by_rate` their rates.
-fn mixture(ports: &[&(&Device, &Port)], by_rate: bool) -> Option<String> {
-    let links = |link: LinkLayer| {
-        ports
-            .iter()
-            .any(|(_, port)| port.link_layer == Some(link.clone()))
-    };
-    if links(LinkLayer::InfiniBand) && links(LinkLayer::Ethernet) {
-        return Some("InfiniBand and Ethernet ports are ACTIVE".to_owned());
-    }
-    // A subnet has one master subnet manager, and its local id is unique there.
-    let managers: BTreeMap<u32, &str> = ports
-        .iter()
-        .filter(|(_, port)| port.link_layer == Some(LinkLayer::InfiniBand))
-        .filter_map(|(device, port)| Some((port.sm_lid?, device.hca.name.as_str())))
-        .filter(|(sm_lid, _)| *sm_lid != 0)
-        .collect();
-    if managers.len() > 1 {
-        let all: Vec<String> = managers
-            .iter()
-            .map(|(sm_lid, device)| format!("sm_lid {sm_lid} on {device}"))
-            .collect();
-        return Some(format!(
-            "InfiniBand ports of {} subnets are ACTIVE ({})",
-            managers.len(),
-            all.join(", ")
-        ));
-    }
-    let rates = ports.iter().filter_map(|(_, port)| port.rate_gbps());
-    let (slowest, fastest) = rates.fold((f64::MAX, 0.0_f64), |(low, high), rate| {
-        (low.min(rate), high.max(rate))
-    });
-    (by_rate && fastest >= slowest * FACTOR)
-        .then(|| format!("ports of {slowest} and of {fastest} Gb/s are ACTIVE"))
 }
 
 /// Ports of one kind are fine whatever the variables say; of several it depends on them.
@@ -221,7 +155,7 @@ mod tests {
 
     #[test]
     fn the_ports_behind_the_switches_of_the_gpus_are_named_to_paste() {
-        let paste = |rate: &str, second: &str| {
+        let paste = |rate: &str, second: &str, virtual_machine: bool, more: &str| {
             let mut answers = hcas(&["4: ACTIVE", "4: ACTIVE"]);
             answers.push((&ask::ENVIRONMENT, SHELL.to_owned()));
             for (ask, text) in &mut answers {
@@ -236,14 +170,37 @@ mod tests {
                  NIC1\t{second}\tSYS\t X \n\n\
                  NIC Legend:\n\n  NIC0: mlx5_0\n  NIC1: mlx5_1\n"
             );
+            let topo = match more {
+                "" => topo,
+                // A second GPU, which no port is next to.
+                far => format!(
+                    "\tGPU0\tGPU1\tNIC0\tNIC1\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\n\
+                     GPU0\t X \tNV18\tSYS\t{second}\t0-55\t0\tN/A\n\
+                     GPU1\tNV18\t X \tSYS\t{far}\t0-55\t0\tN/A\n\
+                     NIC0\tSYS\tSYS\t X \tSYS\n\
+                     NIC1\t{second}\t{far}\tSYS\t X \n\n\
+                     NIC Legend:\n\n  NIC0: mlx5_0\n  NIC1: mlx5_1\n"
+                ),
+            };
+            if virtual_machine {
+                answers.push((&ask::CPU, "hypervisor: yes".to_owned()));
+            }
             answers.push((&ask::NVIDIA_SMI_TOPO, topo));
             let drafts = outcome(run, &container("decode", &answers)).unwrap();
             let draft = drafts.into_iter().find(|d| d.status == Status::Warn);
             draft.and_then(|d| d.paste)
         };
-        let lines = paste("100 Gb/sec (4X EDR)", "PIX").unwrap();
+        let slow = "100 Gb/sec (4X EDR)";
+        let lines = paste(slow, "PIX", false, "").unwrap();
         assert!(lines.ends_with("value: \"mlx5_1:1\""), "{lines}");
-        assert_eq!(paste("100 Gb/sec (4X EDR)", "SYS"), None);
+        assert!(
+            lines.starts_with("# under the container of decode\nenv:\n"),
+            "{lines}"
+        );
+        assert_eq!(paste(slow, "SYS", false, ""), None);
+        // A topology that a hypervisor made up, and a GPU that would be left without a port.
+        assert_eq!(paste(slow, "PIX", true, ""), None);
+        assert_eq!(paste(slow, "PIX", false, "SYS"), None);
     }
 
     #[test]

@@ -3,8 +3,12 @@ use crate::checks::Container;
 use crate::checks::declare::{Draft, Outcome};
 use crate::checks::dependence;
 use crate::checks::live;
+use crate::checks::pasting;
+use crate::checks::pinning;
+use crate::facts::container::process::InForce;
 use crate::facts::container::rdma::{Device, port_line};
 use crate::facts::hca::{Port, PortState};
+use crate::judge::Remedy;
 use crate::judge::selection::Selection;
 use crate::observed::Skip;
 use crate::report::{KvPath, SkipReason};
@@ -50,7 +54,7 @@ fn run(container: &Container<'_>) -> Outcome {
         };
         let Some(selection) = selection else { continue };
         let said = format!("{variable}={}", crate::sanitise::line(setting.value, 120));
-        let draft = judge(container, &selection, &said, path)?;
+        let draft = judge(container, &selection, setting, &said, path)?;
         let shown = evidence(setting.ask, [said.as_str()]);
         // Where there is no device at all, a name that may be one is not what is wrong.
         let none = facts.rdma.devices.get()?.is_empty();
@@ -71,6 +75,7 @@ fn run(container: &Container<'_>) -> Outcome {
 fn judge(
     container: &Container<'_>,
     selection: &Selection<'_>,
+    setting: &InForce<'_>,
     said: &str,
     path: KvPath,
 ) -> Result<Option<Draft>, Skip> {
@@ -199,7 +204,13 @@ fn judge(
         KvPath::Off => "remove NCCL_IB_HCA, or name ACTIVE ports of this container",
         _ => "remove UCX_NET_DEVICES, or name ACTIVE ports of this container as device:port",
     };
-    Ok(Some(draft.with([seen]).fix(fix)))
+    let mut draft = draft.with([seen]).fix(fix);
+    // Ports that are named right and cannot be used are no fault of the list.
+    if path != KvPath::Off && named_right < bad_names {
+        let ports = pinning::ports(container).map(Remedy::Write);
+        draft.paste = ports.and_then(|ports| pasting::in_force(container, setting, &ports));
+    }
+    Ok(Some(draft))
 }
 
 #[cfg(test)]

@@ -34,14 +34,8 @@ pub(super) fn one_fix(out: &mut String, number: usize, fix: &Fix, report: &Repor
         paragraph(out, &format!("fix: {action}"), "    ", width);
     }
     if let Some(paste) = &fix.paste {
-        // The lines are headed by the place in the first of them.
-        let likewise: Vec<&str> = fix.also.iter().map(|also| also.name.as_str()).collect();
-        let likewise = match likewise.as_slice() {
-            [] => String::new(),
-            _ if fix.pasted_by.is_some() => String::new(),
-            all => format!(" (and the same in {})", crate::checks::words::listed(all)),
-        };
-        paragraph(out, &format!("paste{likewise}:"), "    ", width);
+        // Each block is headed by its place.
+        paragraph(out, "paste:", "    ", width);
         for line in paste.lines() {
             let _ = writeln!(out, "        {line}");
         }

@@ -96,6 +96,16 @@ fn a_fail_shows_what_to_fix() {
         15 |               env: [{name: UCX_TLS, value: "tcp,cuda_copy"}]
            |                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
         fix: write UCX_TLS=rc_x,rc,cuda_copy,cuda_ipc, or remove UCX_TLS
+        paste:
+            # under spec.components[p].podTemplate.spec.containers[main]
+            env:
+              - name: UCX_TLS
+                value: rc_x,rc,cuda_copy,cuda_ipc
+            ---
+            # under spec.components[d].podTemplate.spec.containers[main]
+            env:
+              - name: UCX_TLS
+                value: rc_x,rc,cuda_copy,cuda_ipc
 
     Observed 14 of 14 checks: 12 ok, 0 warn, 2 fail, 0 skipped.
     "#);
@@ -135,8 +145,16 @@ fn a_warning_is_worth_a_look() {
         13 |               resources: {limits: {nvidia.com/gpu: 1}}
            |                                    ^^^^^^^^^^^^^^^^^^^
         fix: request the cluster's RDMA resource and add IPC_LOCK, or render the overlay that does
-        paste (and the same in d):
+        paste:
             # under spec.components[p].podTemplate.spec.containers[main]
+            resources:
+              limits:
+                rdma/ib: "1"  # or the name that your device plugin offers
+            securityContext:
+              capabilities:
+                add: [IPC_LOCK]
+            ---
+            # under spec.components[d].podTemplate.spec.containers[main]
             resources:
               limits:
                 rdma/ib: "1"  # or the name that your device plugin offers
