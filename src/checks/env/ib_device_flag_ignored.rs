@@ -2,9 +2,11 @@ use crate::check;
 use crate::checks::WorkerScope;
 use crate::checks::declare::{Draft, Outcome};
 use crate::checks::pasting;
+use crate::judge;
 use crate::judge::context::Backend;
 use crate::manifest::workload::Engine;
 use crate::observed::Skip;
+use crate::report::Status;
 
 check! {
     /// SGLang's NIC flag is set where its NIXL backend does not read it.
@@ -55,7 +57,11 @@ fn run(scope: &WorkerScope<'_>) -> Outcome {
         .fix(format!(
             "set UCX_NET_DEVICES to {devices}, each with its port (`:1`)"
         ));
-    draft.paste = ports(devices).map(|ports| scope.for_container(&pasting::entry(NAME, &ports)));
+    // Few ports for many GPUs are as wrong by the variable.
+    let right =
+        |ports: &String| judge::judge(NAME, Some(ports), &scope.context()).status == Status::Ok;
+    let ports = ports(devices).filter(right);
+    draft.paste = ports.map(|ports| scope.for_container(&pasting::entry(NAME, &ports)));
     Ok(vec![draft])
 }
 
